@@ -20,22 +20,22 @@ from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 
 from algo_engine.config import AlgoConfig
-from algo_engine.desk import Desk
+from algo_engine.desk.desk import Desk
+from algo_engine.desk.journal import JOURNAL, FileJournal
+from algo_engine.desk.order import OrderEvent
+from algo_engine.desk.risk import RiskGate
+from algo_engine.desk.trade_recovery import open_spool
+from algo_engine.desk.trades import SPOOL, read_trades, trade_of, write_trades
 from algo_engine.engine import Engine
 from algo_engine.host import StrategyHost
-from algo_engine.journal import JOURNAL, FileJournal
+from algo_engine.links.orders import OrdersLink
+from algo_engine.links.results import ResultsLink
+from algo_engine.links.runtime_views import RuntimeViews
 from algo_engine.loader import LoadedStrategy, load_strategies
-from algo_engine.mirror import ViewMirror
-from algo_engine.order import OrderEvent
-from algo_engine.orders_link import OrdersLink
-from algo_engine.quotes import QUOTE_COLUMNS, QUOTE_VIEW, Quotes
-from algo_engine.results_link import ResultsLink
-from algo_engine.risk import RiskGate
-from algo_engine.runtime_views import RuntimeViews
 from algo_engine.stages import OrderStages
 from algo_engine.status import AlgoMetrics, FillLog, Reports, status_site
-from algo_engine.trade_recovery import open_spool
-from algo_engine.trades import SPOOL, read_trades, trade_of, write_trades
+from algo_engine.views.mirror import ViewMirror
+from algo_engine.views.quotes import QUOTE_COLUMNS, QUOTE_VIEW, Quotes
 from deltabook.wire.errors import AccessError
 from deltabook.wire.http.peer import HttpPeer, split_address
 from deltabook.wire.http.reactor import ReactorPort

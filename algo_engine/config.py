@@ -7,8 +7,8 @@ from typing import Literal
 
 import msgspec
 
-from algo_engine.backoff import LinkTimes
-from algo_engine.fees import FREE, FeeSchedule
+from algo_engine.desk.fees import FREE, FeeSchedule
+from algo_engine.links.backoff import LinkTimes
 from deltabook.wire.access import PortSecurity
 
 __all__ = ["AlgoConfig", "ResultsAccess"]
@@ -43,7 +43,7 @@ class AlgoConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     on_restart: Literal["cancel", "adopt"] = "cancel"
     """Policy for orders that an earlier run left in the market."""
     order_fsync: Literal["before", "behind"] = "behind"
-    """Policy of fsync: before requests are sent, or after (see `algo_engine.order_sync`)."""
+    """Policy of fsync: before requests are sent, or after (see `algo_engine.desk.order_sync`)."""
     keep_views: bool = False
     """True if views that strategies have added stay in the runtime when the strategies stop."""
     http_port: int | None = None

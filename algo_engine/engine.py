@@ -8,14 +8,14 @@ from functools import partial
 from twisted.logger import Logger
 
 from algo_engine.clocks import Clock
-from algo_engine.contents import ViewChange
 from algo_engine.errors import StrategiesFailed
 from algo_engine.host import StrategyHost
-from algo_engine.mirror import ViewMirror
-from algo_engine.quotes import QUOTE_VIEW, Quotes
 from algo_engine.requested import NoViewLink, RequestedViews, ViewLink
 from algo_engine.stages import OrderStages
 from algo_engine.strategy import Lane
+from algo_engine.views.contents import ViewChange
+from algo_engine.views.mirror import ViewMirror
+from algo_engine.views.quotes import QUOTE_VIEW, Quotes
 from deltabook.wire.results import Frame
 from deltabook.wire.strategies import StrategyState
 

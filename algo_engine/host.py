@@ -9,15 +9,15 @@ from typing import Any
 from twisted.logger import Logger
 
 from algo_engine.clocks import Clock, ScheduledCall
-from algo_engine.contents import ViewChange, ViewContents
-from algo_engine.desk import Desk
+from algo_engine.desk.desk import Desk
+from algo_engine.desk.memories import Recovered
+from algo_engine.desk.order import EventKind, Order, OrderEvent, Side
+from algo_engine.desk.portfolio import ProfitAndLoss
 from algo_engine.loader import LoadedStrategy
-from algo_engine.memories import Recovered
-from algo_engine.mirror import ViewMirror
-from algo_engine.order import EventKind, Order, OrderEvent, Side
-from algo_engine.portfolio import ProfitAndLoss
-from algo_engine.quotes import QUOTE_VIEW, Quote, Quotes
 from algo_engine.strategy import Context, Lane
+from algo_engine.views.contents import ViewChange, ViewContents
+from algo_engine.views.mirror import ViewMirror
+from algo_engine.views.quotes import QUOTE_VIEW, Quote, Quotes
 from deltabook.wire.text import PLAIN, OrderOptions
 
 __all__ = ["TIMERS_LIMIT", "StrategyHost", "Timers"]

@@ -16,8 +16,8 @@ from typing import Any, Final, get_origin
 
 import msgspec
 
+from algo_engine.desk.risk import RiskLimits
 from algo_engine.errors import ParameterError, StrategyNotFound
-from algo_engine.risk import RiskLimits
 from algo_engine.strategy import Strategy
 from deltabook.wire.advice import did_you_mean
 

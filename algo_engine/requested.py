@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from algo_engine.contents import ViewChange
 from algo_engine.host import StrategyHost
-from algo_engine.mirror import ViewMirror
 from algo_engine.strategy import Lane
+from algo_engine.views.contents import ViewChange
+from algo_engine.views.mirror import ViewMirror
 
 __all__ = ["NoViewLink", "RequestedViews", "ViewLink", "same_sql"]
 

@@ -24,12 +24,12 @@ from twisted.web.resource import Resource
 from twisted.web.server import Site
 
 from algo_engine.clocks import Clock
+from algo_engine.desk.order import Order
+from algo_engine.desk.trades import Trade
 from algo_engine.engine import Engine
 from algo_engine.errors import AlgoError
 from algo_engine.host import StrategyHost
-from algo_engine.order import Order
 from algo_engine.stages import OrderStages
-from algo_engine.trades import Trade
 from deltabook.wire import strategies
 from deltabook.wire.access import Access
 from deltabook.wire.metrics import METRICS_PATH, Exposition, counter, gauge, histogram, labelled

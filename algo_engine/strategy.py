@@ -14,11 +14,11 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import msgspec
 
-from algo_engine.contents import ViewChange, ViewContents
-from algo_engine.memories import Recovered
-from algo_engine.order import Order, OrderEvent
-from algo_engine.portfolio import ProfitAndLoss
-from algo_engine.quotes import Quote
+from algo_engine.desk.memories import Recovered
+from algo_engine.desk.order import Order, OrderEvent
+from algo_engine.desk.portfolio import ProfitAndLoss
+from algo_engine.views.contents import ViewChange, ViewContents
+from algo_engine.views.quotes import Quote
 from deltabook.wire.text import PLAIN, OrderOptions
 
 __all__ = ["Context", "Lane", "NoParameters", "Strategy"]

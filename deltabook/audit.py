@@ -19,13 +19,13 @@ from typing import Protocol
 
 import msgspec
 
-from algo_engine.blotter import Blotter
-from algo_engine.fees import FeeSchedule
-from algo_engine.journal import JOURNAL, read_journal
-from algo_engine.order import Order
-from algo_engine.portfolio import Holding, Portfolio
-from algo_engine.records import Checkpoint, Intent, Noted, Received
-from algo_engine.trades import SPOOL, Trade, read_trades
+from algo_engine.desk.blotter import Blotter
+from algo_engine.desk.fees import FeeSchedule
+from algo_engine.desk.journal import JOURNAL, read_journal
+from algo_engine.desk.order import Order
+from algo_engine.desk.portfolio import Holding, Portfolio
+from algo_engine.desk.records import Checkpoint, Intent, Noted, Received
+from algo_engine.desk.trades import SPOOL, Trade, read_trades
 from deltabook.wire.text import Response, parse_response
 from exchange_server.journal.history import History
 from exchange_server.journal.streams import private_name

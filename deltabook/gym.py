@@ -30,12 +30,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algo_engine import OrderOptions
-from algo_engine.contents import Row, ViewContents
+from algo_engine.desk.order import OrderEvent, Side
+from algo_engine.desk.risk import RiskLimits
 from algo_engine.loader import LoadedStrategy
-from algo_engine.order import OrderEvent, Side
-from algo_engine.quotes import QUOTE_VIEW
-from algo_engine.risk import RiskLimits
 from algo_engine.strategy import NoParameters, Strategy
+from algo_engine.views.contents import Row, ViewContents
+from algo_engine.views.quotes import QUOTE_VIEW
 from deltabook.backtest.errors import ConfigurationError
 from deltabook.simulation import Simulation, SimulationConfig, SimulationError
 from runtime.plan import Column

@@ -24,10 +24,10 @@ from typing import Final
 
 import msgspec
 
+from algo_engine.desk.journal import JOURNAL, FileJournal
+from algo_engine.desk.trade_recovery import ADVICE, check_spool, rebuild_spool
+from algo_engine.desk.trades import SPOOL
 from algo_engine.errors import JournalDamaged
-from algo_engine.journal import JOURNAL, FileJournal
-from algo_engine.trade_recovery import ADVICE, check_spool, rebuild_spool
-from algo_engine.trades import SPOOL
 from deltabook.backup import BackupError
 from deltabook.backup.copying import STATE, read_recovered
 from deltabook.backup.manifest import Kind, find_parts

@@ -10,10 +10,10 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
-from algo_engine.contents import ViewChange
-from algo_engine.order import OrderEvent, OrderStatus, Side
-from algo_engine.quotes import QUOTE_VIEW, Quote
+from algo_engine.desk.order import OrderEvent, OrderStatus, Side
 from algo_engine.strategy import Context
+from algo_engine.views.contents import ViewChange
+from algo_engine.views.quotes import QUOTE_VIEW, Quote
 from deltabook.wire.text import PLAIN, OrderOptions
 
 __all__ = ["ChildOrder", "Composite", "CompositeOrders", "CompositeState"]

@@ -8,10 +8,10 @@ from typing import Any, Final, Literal, cast
 
 import msgspec
 
+from algo_engine.desk.order import EventKind, OrderEvent, Side
 from algo_engine.execution.composite import ChildOrder, Composite, CompositeState
-from algo_engine.order import EventKind, OrderEvent, Side
-from algo_engine.quotes import Quote
 from algo_engine.strategy import Context
+from algo_engine.views.quotes import Quote
 from deltabook.wire.text import PLAIN, OrderOptions
 
 __all__ = ["Bracket", "Entry", "OneCancelsOther", "TrailingStop"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from enum import StrEnum
 from types import MappingProxyType
 
+from algo_engine.desk.order import Side
 from algo_engine.execution.composite import ChildOrder, Composite
-from algo_engine.order import Side
-from algo_engine.quotes import Quote
 from algo_engine.strategy import Context
+from algo_engine.views.quotes import Quote
 from deltabook.wire.text import PLAIN, OrderOptions
 
 __all__ = ["Peg", "PeggedOrder"]

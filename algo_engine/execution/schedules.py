@@ -13,11 +13,11 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-from algo_engine.contents import ViewChange
+from algo_engine.desk.order import OrderStatus, Side
 from algo_engine.execution.composite import ChildOrder, Composite
-from algo_engine.order import OrderStatus, Side
-from algo_engine.quotes import Quote
 from algo_engine.strategy import Context
+from algo_engine.views.contents import ViewChange
+from algo_engine.views.quotes import Quote
 from deltabook.wire.text import OrderOptions
 
 __all__ = ["ParticipationOrder", "ScheduledOrder", "Urgency"]

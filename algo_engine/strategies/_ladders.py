@@ -7,8 +7,8 @@ from typing import Any
 
 from sortedcontainers import SortedDict
 
-from algo_engine.contents import Row, ViewChange
-from algo_engine.order import Side
+from algo_engine.desk.order import Side
+from algo_engine.views.contents import Row, ViewChange
 
 __all__ = ["Ladders"]
 

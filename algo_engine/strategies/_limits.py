@@ -7,9 +7,9 @@ from typing import Annotated, Final
 
 from msgspec import Meta
 
-from algo_engine.order import Side
-from algo_engine.quotes import Quote
+from algo_engine.desk.order import Side
 from algo_engine.strategy import Context
+from algo_engine.views.quotes import Quote
 
 __all__ = ["AtLeastOne", "AtLeastZero", "Pace", "order_lots", "room_lots", "wants"]
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from algo_engine.order import Order, Side
+from algo_engine.desk.order import Order, Side
 from algo_engine.strategy import Context
 from deltabook.wire.text import OrderOptions
 

@@ -13,11 +13,11 @@ from typing import Any, Final, TypeVar
 import msgspec
 from sortedcontainers import SortedDict
 
-from algo_engine.contents import Row, ViewChange, ViewContents
-from algo_engine.order import Side
+from algo_engine.desk.order import Side
 from algo_engine.strategies._limits import AtLeastZero
 from algo_engine.strategies._taking import Taker, TakerParameters
 from algo_engine.strategy import Context
+from algo_engine.views.contents import Row, ViewChange, ViewContents
 
 __all__ = ["Distances", "ShapeParameters", "ShapeTaker"]
 

@@ -8,10 +8,10 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
-from algo_engine.order import OrderEvent, Side
-from algo_engine.quotes import Quote
+from algo_engine.desk.order import OrderEvent, Side
 from algo_engine.strategies._limits import MOST_TIMERS, AtLeastOne, AtLeastZero, order_lots, room_lots, wants
 from algo_engine.strategy import Strategy
+from algo_engine.views.quotes import Quote
 
 __all__ = ["Factor", "Taker", "TakerParameters", "thousandths"]
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import msgspec
 
-from algo_engine.contents import ViewChange
-from algo_engine.order import OrderEvent, Side
-from algo_engine.quotes import QUOTE_VIEW, Quote
+from algo_engine.desk.order import OrderEvent, Side
 from algo_engine.strategies._limits import AtLeastOne, AtLeastZero, Pace, order_lots, room_lots, wants
 from algo_engine.strategies._resting import RestingOrders, Target
 from algo_engine.strategy import Context, Strategy
+from algo_engine.views.contents import ViewChange
+from algo_engine.views.quotes import QUOTE_VIEW, Quote
 
 __all__ = ["MarketMaker", "MarketMakerParameters"]
 

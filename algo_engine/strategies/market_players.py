@@ -15,14 +15,14 @@ from typing import Final
 
 import msgspec
 
-from algo_engine.contents import ViewChange
-from algo_engine.order import OrderEvent, Side
-from algo_engine.quotes import Quote
+from algo_engine.desk.order import OrderEvent, Side
 from algo_engine.strategies._ladders import Ladders
 from algo_engine.strategies._limits import AtLeastOne, AtLeastZero, Pace, order_lots, room_lots, wants
 from algo_engine.strategies._resting import RestingOrders, Target
 from algo_engine.strategies._taking import Factor, thousandths
 from algo_engine.strategy import Context, Strategy
+from algo_engine.views.contents import ViewChange
+from algo_engine.views.quotes import Quote
 from deltabook.wire.text import OrderOptions
 from queries import query_text
 

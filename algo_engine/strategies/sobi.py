@@ -11,7 +11,7 @@ compared by cross multiplication.
 
 from __future__ import annotations
 
-from algo_engine.order import Side
+from algo_engine.desk.order import Side
 from algo_engine.strategies._shape import Distances, ShapeParameters, ShapeTaker
 from algo_engine.strategies._taking import Factor, thousandths
 

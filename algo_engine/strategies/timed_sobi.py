@@ -15,12 +15,12 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Final
 
-from algo_engine.contents import ViewChange
-from algo_engine.order import Side
+from algo_engine.desk.order import Side
 from algo_engine.strategies._ladders import Ladders
 from algo_engine.strategies._limits import AtLeastOne, AtLeastZero
 from algo_engine.strategies._taking import Factor, Taker, TakerParameters, thousandths
 from algo_engine.strategy import Context
+from algo_engine.views.contents import ViewChange
 from queries import query_text
 
 __all__ = ["TimedSobi", "TimedSobiParameters"]

@@ -16,7 +16,7 @@ from typing import Annotated, Final
 
 from msgspec import Meta
 
-from algo_engine.order import Side
+from algo_engine.desk.order import Side
 from algo_engine.strategies._shape import Distances, ShapeParameters, ShapeTaker
 from algo_engine.strategies._taking import thousandths
 from queries import query_text

@@ -10,12 +10,12 @@ from itertools import chain, islice
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
+from algo_engine.desk.fees import FREE, FeeSchedule, read_fees
 from algo_engine.errors import AlgoError
-from algo_engine.fees import FREE, FeeSchedule, read_fees
 from algo_engine.loader import LoadedStrategy, load_strategies
-from algo_engine.mirror import ViewMirror
-from algo_engine.quotes import Quotes
 from algo_engine.strategy import Strategy
+from algo_engine.views.mirror import ViewMirror
+from algo_engine.views.quotes import Quotes
 from deltabook.backtest.clock import SimulatedClock
 from deltabook.backtest.config import BacktestConfig
 from deltabook.backtest.deltas import Delta, DeltaEncoder

@@ -10,18 +10,18 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from algo_engine.clocks import Clock
-from algo_engine.desk import Desk
+from algo_engine.desk.desk import Desk
+from algo_engine.desk.fees import FeeSchedule
+from algo_engine.desk.journal import MemoryJournal
+from algo_engine.desk.order import OrderEvent
+from algo_engine.desk.risk import RiskGate
+from algo_engine.desk.trades import MemorySpool
 from algo_engine.engine import Engine
-from algo_engine.fees import FeeSchedule
 from algo_engine.host import StrategyHost
-from algo_engine.journal import MemoryJournal
 from algo_engine.loader import LoadedStrategy
-from algo_engine.mirror import ViewMirror
-from algo_engine.order import OrderEvent
-from algo_engine.quotes import Quotes
 from algo_engine.requested import ViewLink
-from algo_engine.risk import RiskGate
-from algo_engine.trades import MemorySpool
+from algo_engine.views.mirror import ViewMirror
+from algo_engine.views.quotes import Quotes
 from deltabook.backtest.latency import Latency
 from deltabook.backtest.recorder import Recorder
 from deltabook.wire import text

@@ -8,10 +8,10 @@ from typing import Final
 
 import msgspec
 
+from algo_engine.desk.order import EventKind, OrderEvent, OrderStatus
+from algo_engine.desk.trades import Trade, trade_of
 from algo_engine.host import StrategyHost
-from algo_engine.order import EventKind, OrderEvent, OrderStatus
-from algo_engine.quotes import Quotes
-from algo_engine.trades import Trade, trade_of
+from algo_engine.views.quotes import Quotes
 
 __all__ = ["OrderLife", "OrderStatistics", "Recorder", "Sample"]
 

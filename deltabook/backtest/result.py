@@ -11,7 +11,7 @@ import msgspec
 import pyarrow as pa
 from pyarrow import csv
 
-from algo_engine.trades import write_trades
+from algo_engine.desk.trades import write_trades
 from deltabook.backtest.config import RunConfig
 from deltabook.backtest.errors import BacktestError
 from deltabook.backtest.flow import SourceFigures

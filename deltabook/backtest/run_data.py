@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from algo_engine.trades import Trade
+from algo_engine.desk.trades import Trade
 from deltabook.backtest.config import RunConfig
 from deltabook.backtest.flow import SourceFigures
 from deltabook.backtest.recorder import OrderLife, OrderStatistics, Sample

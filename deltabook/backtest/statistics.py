@@ -41,10 +41,10 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from algo_engine.order import Side
-from algo_engine.portfolio import Holding
-from algo_engine.quotes import mark_ticks
-from algo_engine.trades import Trade
+from algo_engine.desk.order import Side
+from algo_engine.desk.portfolio import Holding
+from algo_engine.desk.trades import Trade
+from algo_engine.views.quotes import mark_ticks
 from deltabook.backtest.errors import ConfigurationError
 from deltabook.backtest.presentation import digits_of, escaped, table
 from deltabook.backtest.recorder import Sample

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from algo_engine.quotes import mark_ticks
+from algo_engine.views.quotes import mark_ticks
 from deltabook.backtest.presentation import Money, digits_of
 from deltabook.backtest.recorder import OrderLife, Sample
 from deltabook.backtest.run_data import RunData

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from algo_engine.clocks import ScheduledCall
 from algo_engine.loader import LoadedStrategy
-from algo_engine.quotes import QUOTE_VIEW
 from algo_engine.requested import same_sql
 from algo_engine.strategy import Lane
+from algo_engine.views.quotes import QUOTE_VIEW
 from deltabook.backtest.deltas import Delta
 from deltabook.backtest.errors import ConfigurationError
 from deltabook.wire.advice import did_you_mean

@@ -24,10 +24,10 @@ from typing import Final
 
 import msgspec
 
+from algo_engine.desk.journal import JOURNAL, read_journal
+from algo_engine.desk.trade_recovery import check_spool
+from algo_engine.desk.trades import SPOOL
 from algo_engine.errors import JournalDamaged
-from algo_engine.journal import JOURNAL, read_journal
-from algo_engine.trade_recovery import check_spool
-from algo_engine.trades import SPOOL
 from deltabook.backup.manifest import BackupError, MovedError, Part
 from exchange_server.errors import JournalError
 from exchange_server.journal.inputs_log import JournalReader

@@ -9,8 +9,8 @@ from typing import Final
 
 import msgspec
 
+from algo_engine.desk.journal import JOURNAL, read_journal
 from algo_engine.errors import JournalDamaged
-from algo_engine.journal import JOURNAL, read_journal
 from deltabook.backup.backup import is_archive, read_manifest
 from deltabook.backup.manifest import MANIFEST, Kind, Part, find_parts
 from exchange_server.errors import JournalError

@@ -14,8 +14,8 @@ from typing import IO, Final, Literal
 
 import msgspec
 
-from algo_engine.journal import JOURNAL
-from algo_engine.trades import SPOOL
+from algo_engine.desk.journal import JOURNAL
+from algo_engine.desk.trades import SPOOL
 
 __all__ = [
     "MANIFEST",

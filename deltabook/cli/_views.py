@@ -22,8 +22,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from algo_engine.contents import ViewChange
-from algo_engine.mirror import ViewMirror, column_scales
+from algo_engine.views.contents import ViewChange
+from algo_engine.views.mirror import ViewMirror, column_scales
 from deltabook.cli._options import ConfigFileError
 from deltabook.cli._ports import ResultsPort
 from deltabook.cli._terminal import print_table

@@ -112,7 +112,7 @@ def run(  # noqa: PLR0917 - click passes every option by name
     address(orders, "--orders")
     from algo_engine.app import run_process
     from algo_engine.config import AlgoConfig, ResultsAccess
-    from algo_engine.fees import read_fees
+    from algo_engine.desk.fees import read_fees
 
     run_process(
         AlgoConfig(
@@ -250,7 +250,7 @@ _FOLDER = click.Path(path_type=Path, file_okay=False, exists=True)
 @click.option("--strategy", "names", multiple=True, help="Write the trades of this strategy only; repeatable.")
 def trades(directory: Path, out: Path, names: tuple[str, ...]) -> None:
     """Write the strategies' trades as CSV or Parquet; the strategies may be running."""
-    from algo_engine.trades import SPOOL, read_trades, write_trades
+    from algo_engine.desk.trades import SPOOL, read_trades, write_trades
 
     if out.suffix not in {".csv", ".parquet"}:
         raise OptionError(f"expected a .csv or .parquet file for --out, was {out}")
@@ -277,7 +277,7 @@ def verify(directory: Path, exchange: Path, fees: str, while_running: bool, as_j
     All requests of the exchange are applied again, every resulting message is compared with the strategies' journals,
     and profit is computed again from the list of trades. The exit code is 1 if anything differs.
     """
-    from algo_engine.fees import read_fees
+    from algo_engine.desk.fees import read_fees
     from deltabook.audit import audit
 
     schedule = read_fees(fees) if fees else None

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from algo_engine.order import TERMINAL
+from algo_engine.desk.order import TERMINAL
 from deltabook.dashboard import records
 from deltabook.dashboard.bars import Bars, TapeTrade
 from deltabook.dashboard.followers import AlgoFollower, ExchangeFollower, ResultsFollower, ViewDescription

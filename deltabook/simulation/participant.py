@@ -19,11 +19,11 @@ from typing import Any, Final, cast
 import msgspec
 
 from algo_engine.clocks import ScheduledCall
+from algo_engine.desk.fees import FeeSchedule
 from algo_engine.errors import AlgoError
-from algo_engine.fees import FeeSchedule
 from algo_engine.loader import LoadedStrategy
-from algo_engine.mirror import ViewMirror
-from algo_engine.quotes import Quotes
+from algo_engine.views.mirror import ViewMirror
+from algo_engine.views.quotes import Quotes
 from deltabook.backtest.clock import SimulatedClock
 from deltabook.backtest.deltas import Delta
 from deltabook.backtest.hosting import simulated_engine, simulated_host

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from algo_engine.quotes import QUOTE_VIEW, Quote, Quotes
+from algo_engine.views.quotes import QUOTE_VIEW, Quote, Quotes
 from deltabook.backtest.clock import SimulatedClock
 from deltabook.backtest.deltas import Delta, DeltaEncoder
 from deltabook.backtest.views import BacktestViews

@@ -17,11 +17,11 @@ from typing import Any, Final
 import msgspec
 from twisted.internet.defer import Deferred, execute
 
+from algo_engine.desk.fees import FREE, FeeSchedule, read_fees
 from algo_engine.errors import AlgoError
-from algo_engine.fees import FREE, FeeSchedule, read_fees
 from algo_engine.loader import LoadedStrategy, load_strategies
-from algo_engine.quotes import QUOTE_VIEW
 from algo_engine.strategy import Strategy
+from algo_engine.views.quotes import QUOTE_VIEW
 from deltabook.backtest.clock import SimulatedClock
 from deltabook.backtest.deltas import DeltaEncoder
 from deltabook.backtest.errors import BacktestError, ConfigurationError

@@ -178,7 +178,7 @@ class OrderLine(msgspec.Struct, frozen=True):
     price_ticks: int
     """Limit price in ticks; 0: a market order."""
     status: str
-    """Status, see `algo_engine.order.OrderStatus`."""
+    """Status, see `algo_engine.desk.order.OrderStatus`."""
     reason: str = ""
     """Reason why the order was rejected, refused or cancelled."""
 

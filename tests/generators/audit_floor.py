@@ -8,13 +8,13 @@ from typing import Any
 
 from twisted.internet.task import Clock
 
-from algo_engine.desk import Desk
-from algo_engine.fees import FeeSchedule, parse_fees
-from algo_engine.journal import JOURNAL, FileJournal
-from algo_engine.order import Side
-from algo_engine.quotes import Quotes
-from algo_engine.risk import RiskGate
-from algo_engine.trades import SPOOL, FileSpool
+from algo_engine.desk.desk import Desk
+from algo_engine.desk.fees import FeeSchedule, parse_fees
+from algo_engine.desk.journal import JOURNAL, FileJournal
+from algo_engine.desk.order import Side
+from algo_engine.desk.risk import RiskGate
+from algo_engine.desk.trades import SPOOL, FileSpool
+from algo_engine.views.quotes import Quotes
 from deltabook.wire.symbols import Instrument
 from deltabook.wire.text import Accepted, OrderOptions, parse_request, parse_response
 from exchange_server.journal.streams import private_name

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from algo_engine.desk.risk import RiskLimits
 from algo_engine.loader import LoadedStrategy
-from algo_engine.risk import RiskLimits
 from algo_engine.strategy import NoParameters, Strategy
 from deltabook.backtest import Backtest, BacktestConfig
 from deltabook.backtest.backtest import MarketKind

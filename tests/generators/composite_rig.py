@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 
-from algo_engine.contents import ViewChange
+from algo_engine.desk.memories import Recovered
+from algo_engine.desk.order import EventKind, Order, OrderEvent, OrderStatus, Side
 from algo_engine.execution import Composite, CompositeOrders
-from algo_engine.memories import Recovered
-from algo_engine.order import EventKind, Order, OrderEvent, OrderStatus, Side
-from algo_engine.quotes import Quote
+from algo_engine.views.contents import ViewChange
+from algo_engine.views.quotes import Quote
 from deltabook.wire.text import PLAIN, OrderOptions
 
 __all__ = ["CompositeRig"]

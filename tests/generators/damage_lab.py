@@ -15,12 +15,12 @@ import msgspec
 import pyarrow as pa
 from twisted.internet.task import Clock
 
-from algo_engine.desk import Desk
-from algo_engine.journal import JOURNAL, FileJournal
-from algo_engine.quotes import Quotes
-from algo_engine.risk import RiskGate
-from algo_engine.trade_recovery import open_spool
-from algo_engine.trades import SPOOL, read_trades
+from algo_engine.desk.desk import Desk
+from algo_engine.desk.journal import JOURNAL, FileJournal
+from algo_engine.desk.risk import RiskGate
+from algo_engine.desk.trade_recovery import open_spool
+from algo_engine.desk.trades import SPOOL, read_trades
+from algo_engine.views.quotes import Quotes
 from deltabook.wire.directories import this_process
 from deltabook.wire.symbols import Instrument
 from deltabook.wire.text import Accepted, parse_response

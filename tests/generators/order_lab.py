@@ -13,16 +13,16 @@ from typing import Any
 import msgspec
 from twisted.internet.task import Clock
 
-from algo_engine.contents import ViewChange
-from algo_engine.desk import Desk
-from algo_engine.fees import FREE, FeeSchedule
-from algo_engine.journal import MemoryJournal
-from algo_engine.order import OrderEvent
-from algo_engine.quotes import Quotes
-from algo_engine.records import Record
-from algo_engine.risk import RiskGate, RiskLimits
+from algo_engine.desk.desk import Desk
+from algo_engine.desk.fees import FREE, FeeSchedule
+from algo_engine.desk.journal import MemoryJournal
+from algo_engine.desk.order import OrderEvent
+from algo_engine.desk.records import Record
+from algo_engine.desk.risk import RiskGate, RiskLimits
+from algo_engine.desk.trades import MemorySpool
 from algo_engine.stages import OrderStages
-from algo_engine.trades import MemorySpool
+from algo_engine.views.contents import ViewChange
+from algo_engine.views.quotes import Quotes
 from deltabook.wire.text import (
     Accepted,
     InteractiveLogin,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from algo_engine.trades import Trade
+from algo_engine.desk.trades import Trade
 from deltabook.backtest import BacktestConfig, Figures, Result, StrategyFigures
 from deltabook.backtest.recorder import OrderLife, OrderStatistics, Sample
 from deltabook.wire.symbols import Instrument

@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 
-from algo_engine.desk import Desk
+from algo_engine.desk.desk import Desk
+from algo_engine.desk.order import Order, OrderEvent, Side
+from algo_engine.desk.risk import RiskLimits
 from algo_engine.host import StrategyHost
 from algo_engine.loader import load_strategies
-from algo_engine.mirror import ViewMirror
-from algo_engine.order import Order, OrderEvent, Side
-from algo_engine.risk import RiskLimits
+from algo_engine.views.mirror import ViewMirror
 from deltabook.wire.results import FrameHeader
 from tests.generators.order_lab import OrderLab
 

@@ -14,17 +14,17 @@ from typing import Any, cast
 import msgspec
 from twisted.internet.testing import StringTransport
 
-from algo_engine.desk import Desk
+from algo_engine.desk.desk import Desk
+from algo_engine.desk.journal import MemoryJournal
+from algo_engine.desk.order import OrderEvent
+from algo_engine.desk.risk import RiskGate
+from algo_engine.desk.trades import MemorySpool, Trade, trade_of
 from algo_engine.engine import Engine
 from algo_engine.host import StrategyHost
-from algo_engine.journal import MemoryJournal
+from algo_engine.links.orders import OrdersConnection
 from algo_engine.loader import load_strategies
-from algo_engine.mirror import ViewMirror
-from algo_engine.order import OrderEvent
-from algo_engine.orders_link import OrdersConnection
-from algo_engine.quotes import QUOTE_VIEW, Quotes
-from algo_engine.risk import RiskGate
-from algo_engine.trades import MemorySpool, Trade, trade_of
+from algo_engine.views.mirror import ViewMirror
+from algo_engine.views.quotes import QUOTE_VIEW, Quotes
 from deltabook.backtest.clock import SimulatedClock
 from deltabook.backtest.views import find_views
 from deltabook.wire.results import FrameDecoder

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from algo_engine.fees import parse_fees
+from algo_engine.desk.fees import parse_fees
 from deltabook.audit import audit
 from deltabook.cli import main
 from deltabook.wire.text import Response

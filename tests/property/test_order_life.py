@@ -6,7 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from algo_engine.order import TERMINAL, OrderEvent, OrderStatus, Side
+from algo_engine.desk.order import TERMINAL, OrderEvent, OrderStatus, Side
 from tests.generators.order_lab import OrderLab
 from tests.harness.examples import examples
 

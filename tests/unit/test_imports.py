@@ -200,7 +200,7 @@ def test_finding_a_java_imports_the_installation_terms_alone() -> None:
         ("exchange_server.matching.book", "exchange_server.matching.order", False),
         ("exchange_server.matching.book", "exchange_server.day", True),
         ("exchange_server.exchange", "exchange_server.matching", False),
-        ("algo_engine.desk", "exchange_server.matching.book", True),
+        ("algo_engine.desk.desk", "exchange_server.matching.book", True),
         ("runtime.engine.ingest", "deltabook.cli", True),
         ("runtime.formats.csv", "runtime.engine", True),
         ("runtime.engine.ingest", "runtime.spark", True),

@@ -20,16 +20,16 @@ from twisted.internet import error
 from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 
-from algo_engine.backoff import LinkTimes
-from algo_engine.contents import ViewChange
-from algo_engine.desk import Desk
-from algo_engine.journal import MemoryJournal
-from algo_engine.order import OrderEvent, OrderStatus, Side
-from algo_engine.orders_link import OrdersConnection
-from algo_engine.quotes import QUOTE_VIEW, Quotes
-from algo_engine.records import Checkpoint, Record
-from algo_engine.risk import RiskGate, RiskLimits
-from algo_engine.trades import MemorySpool
+from algo_engine.desk.desk import Desk
+from algo_engine.desk.journal import MemoryJournal
+from algo_engine.desk.order import OrderEvent, OrderStatus, Side
+from algo_engine.desk.records import Checkpoint, Record
+from algo_engine.desk.risk import RiskGate, RiskLimits
+from algo_engine.desk.trades import MemorySpool
+from algo_engine.links.backoff import LinkTimes
+from algo_engine.links.orders import OrdersConnection
+from algo_engine.views.contents import ViewChange
+from algo_engine.views.quotes import QUOTE_VIEW, Quotes
 from deltabook.wire import text
 from tests.simulation.exchange.audit import Ledger, expect, text_ledger
 from tests.simulation.exchange.network import Link
@@ -268,7 +268,7 @@ class DeskClient:
 
 
 class _Notes:
-    """Replaces `algo_engine.orders_link.OrdersLink`: the world decides when to reconnect."""
+    """Replaces `algo_engine.links.orders.OrdersLink`: the world decides when to reconnect."""
 
     def __init__(self, client: DeskClient) -> None:
         self._client = client

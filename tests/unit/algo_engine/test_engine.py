@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
+from algo_engine.desk.order import Side
+from algo_engine.desk.risk import RiskLimits
 from algo_engine.engine import Engine
 from algo_engine.host import StrategyHost
 from algo_engine.loader import LoadedStrategy
-from algo_engine.mirror import ViewMirror
-from algo_engine.order import Side
-from algo_engine.risk import RiskLimits
 from algo_engine.strategy import Context, NoParameters, Strategy
+from algo_engine.views.mirror import ViewMirror
 from deltabook.wire.results import Frame, FrameHeader
 from tests.generators.order_lab import LIMITS, OrderLab
+from tests.unit.algo_engine.snapshots import snapshot
 from tests.unit.algo_engine.test_requested import Curious
 from tests.unit.algo_engine.test_requested import Rig as ViewsRig
-from tests.unit.algo_engine.views import snapshot
 
 QUOTE = {"symbol": "ACME", "bid_price": 99, "bid_volume": 10, "ask_price": 101, "ask_volume": 10}
 

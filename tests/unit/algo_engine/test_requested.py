@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from algo_engine.contents import ViewChange
 from algo_engine.engine import Engine
 from algo_engine.host import StrategyHost
 from algo_engine.loader import LoadedStrategy
-from algo_engine.mirror import ViewMirror
 from algo_engine.strategy import Context, NoParameters, Strategy
+from algo_engine.views.contents import ViewChange
+from algo_engine.views.mirror import ViewMirror
 from deltabook.wire.results import Frame, FrameHeader
 from tests.generators.order_lab import LIMITS, OrderLab
-from tests.unit.algo_engine.views import snapshot
+from tests.unit.algo_engine.snapshots import snapshot
 
 QUOTE = {"symbol": "ACME", "bid_price": 99, "bid_volume": 10, "ask_price": 101, "ask_volume": 10}
 

@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from algo_engine import EventKind, OrderOptions
-from algo_engine.fees import Fees
-from algo_engine.risk import RiskLimits
+from algo_engine.desk.fees import Fees
+from algo_engine.desk.risk import RiskLimits
 from deltabook.cli import main
 from deltabook.wire import strategies
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from algo_engine.records import Checkpoint
+from algo_engine.desk.records import Checkpoint
 from deltabook.backup.manifest import Manifest
 from deltabook.cli import main
 from exchange_server.journal.inputs_log import JOURNAL_VERSION

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from algo_engine.desk.order import Side
 from algo_engine.execution import Bracket, CompositeState, Entry, OneCancelsOther, TrailingStop
-from algo_engine.order import Side
 from deltabook.wire.text import OrderOptions
 from tests.generators.composite_rig import CompositeRig
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from algo_engine.desk.order import Side
 from algo_engine.execution import (
     Bracket,
     Composite,
@@ -22,7 +23,6 @@ from algo_engine.execution import (
     TrailingStop,
     Urgency,
 )
-from algo_engine.order import Side
 from tests.generators.composite_rig import CompositeRig
 
 STEPS = st.lists(

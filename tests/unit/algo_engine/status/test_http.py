@@ -11,14 +11,14 @@ import msgspec
 import pytest
 from twisted.internet.testing import StringTransport
 
-from algo_engine.fees import parse_fees
+from algo_engine.desk.fees import parse_fees
+from algo_engine.desk.trades import trade_of
 from algo_engine.status import AlgoMetrics, FillLog, Reports, status_site
-from algo_engine.trades import trade_of
 from deltabook.wire.access import Access
 from deltabook.wire.site import MOST_BODY_BYTES
 from deltabook.wire.strategies import Fills, Killed, Orders, Strategies
+from tests.unit.algo_engine.snapshots import snapshot
 from tests.unit.algo_engine.test_engine import Rig
-from tests.unit.algo_engine.views import snapshot
 
 QUOTE = {"symbol": "ACME", "bid_price": 99, "bid_volume": 10, "ask_price": 101, "ask_volume": 10}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from algo_engine.order import EventKind, Side
+from algo_engine.desk.order import EventKind, Side
 from tests.generators.strategy_rig import StrategyRig
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from algo_engine.order import Side
+from algo_engine.desk.order import Side
 from tests.generators.strategy_rig import StrategyRig
 
 Level = tuple[str, int, str, int, int]

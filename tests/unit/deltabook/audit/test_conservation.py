@@ -9,11 +9,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from algo_engine.journal import JOURNAL, FileJournal, read_journal
-from algo_engine.order import Side
-from algo_engine.portfolio import Holding
-from algo_engine.records import Checkpoint, Intent, Noted, Opened, Received, Record, Reserved
-from algo_engine.trades import SPOOL
+from algo_engine.desk.journal import JOURNAL, FileJournal, read_journal
+from algo_engine.desk.order import Side
+from algo_engine.desk.portfolio import Holding
+from algo_engine.desk.records import Checkpoint, Intent, Noted, Opened, Received, Record, Reserved
+from algo_engine.desk.trades import SPOOL
 from deltabook.audit import AuditError, audit
 from tests.generators.audit_floor import FEES, AuditFloor
 

@@ -7,9 +7,9 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from algo_engine.order import Side
-from algo_engine.portfolio import Portfolio
-from algo_engine.trades import Trade
+from algo_engine.desk.order import Side
+from algo_engine.desk.portfolio import Portfolio
+from algo_engine.desk.trades import Trade
 from deltabook.audit import recompute
 
 trades = st.lists(

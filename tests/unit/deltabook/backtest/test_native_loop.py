@@ -13,8 +13,8 @@ import msgspec
 import pytest
 
 from algo_engine import Strategy, ViewChange
+from algo_engine.desk.risk import RiskLimits
 from algo_engine.loader import LoadedStrategy
-from algo_engine.risk import RiskLimits
 from algo_engine.strategy import NoParameters
 from deltabook.backtest import Backtest, BacktestConfig
 from deltabook.backtest.backtest import MarketKind

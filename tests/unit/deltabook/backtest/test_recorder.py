@@ -7,12 +7,12 @@ from collections.abc import Callable
 import pytest
 
 from algo_engine import Context, Strategy, ViewChange
+from algo_engine.desk.order import EventKind, Order, OrderEvent, OrderStatus, Side
+from algo_engine.desk.portfolio import Holding
+from algo_engine.desk.risk import RiskLimits
 from algo_engine.loader import LoadedStrategy
-from algo_engine.order import EventKind, Order, OrderEvent, OrderStatus, Side
-from algo_engine.portfolio import Holding
-from algo_engine.quotes import Quotes
-from algo_engine.risk import RiskLimits
 from algo_engine.strategy import NoParameters
+from algo_engine.views.quotes import Quotes
 from deltabook.backtest import Backtest, BacktestConfig
 from deltabook.backtest.clock import SimulatedClock
 from deltabook.backtest.recorder import Recorder

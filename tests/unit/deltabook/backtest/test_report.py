@@ -94,7 +94,7 @@ def test_the_command_line_gives_the_same_configuration(result: Result) -> None:
 
 
 def test_a_command_line_shows_where_files_differ() -> None:
-    files = tuple(DataFile(Path(name), "depth", queue=queue) for name, queue in (("a", "front"), ("b", "back")))
+    files = (DataFile(Path("a"), "depth", queue="front"), DataFile(Path("b"), "depth", queue="back"))
     words = shlex.split(command_of(BacktestConfig(("sobi",), data=files)))
     assert words[words.index("--queue") + 1] == "front|back"
     assert words.count("--format") == 1

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from algo_engine.trades import Trade
+from algo_engine.desk.trades import Trade
 from deltabook.backtest import ConfigurationError, Result
 from deltabook.backtest.recorder import Sample
 from deltabook.backtest.statistics import Statistics, falls, money_digits

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from algo_engine.journal import FileJournal
-from algo_engine.records import Checkpoint, Opened
-from algo_engine.trades import SPOOL
+from algo_engine.desk.journal import FileJournal
+from algo_engine.desk.records import Checkpoint, Opened
+from algo_engine.desk.trades import SPOOL
 from deltabook.backup import BackupError, back_up, inspect
 from deltabook.backup.manifest import find_parts
 from deltabook.cli import main

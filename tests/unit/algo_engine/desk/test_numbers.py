@@ -1,0 +1,55 @@
+"""What strategies ask for in numbers that are none goes nowhere, and holds nothing up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from algo_engine.desk.order import EventKind, Side
+from deltabook.wire.text import OrderOptions, WireError
+from tests.generators.order_lab import OrderLab
+
+
+@pytest.fixture
+def lab() -> OrderLab:
+    """A broker with one order of 10 lots in the market."""
+    lab = OrderLab()
+    lab.settle()
+    lab.desk.submit(Side.BUY, "ACME", 10, 100)
+    lab.settle()
+    return lab
+
+
+@pytest.mark.parametrize("number", [10.0, 2.5, "10", None])
+def test_a_number_that_is_not_whole_goes_nowhere(lab: OrderLab, number: Any) -> None:
+    asks: list[Callable[[], object]] = [
+        lambda: lab.desk.submit(Side.BUY, "ACME", 10, number),
+        lambda: lab.desk.submit(Side.BUY, "ACME", number, 100),
+        lambda: lab.desk.replace(1, number, 100),
+        lambda: lab.desk.replace(1, 10, number),
+        lambda: lab.desk.reduce(1, number),
+    ]
+    for ask in asks:
+        with pytest.raises(TypeError, match=r"expected a whole number of (lots|ticks), was"):
+            ask()
+    lab.turn()
+    assert not lab.requests
+    lab.check_settled()
+
+
+def test_unreadable_options_do_not_delay_cancellations(lab: OrderLab) -> None:
+    with pytest.raises(WireError, match="expected an int64 for until"):
+        lab.desk.submit(Side.BUY, "ACME", 10, 100, OrderOptions(expire_ns=1.5e18))  # type: ignore[arg-type]
+    lab.desk.kill("enough")
+    lab.settle()
+    assert not lab.exchange.resting
+    lab.check_settled()
+
+
+def test_a_reduction_by_too_much_is_one_by_all_that_is_left(lab: OrderLab) -> None:
+    lab.desk.reduce(1, 2**70)
+    lab.settle()
+    assert lab.events[-1].kind is EventKind.CANCELLED
+    lab.check_settled()
