@@ -79,7 +79,7 @@ class Point(msgspec.Struct, frozen=True):
     dropped: int = 0
     """Number of records that had no effect in the market."""
     sharpe: float | None = None
-    """Annual Sharpe ratio, see `deltabook.backtest.statistics`; None if it is undefined."""
+    """Annual Sharpe ratio, see `deltabook.backtest.measuring`; None if it is undefined."""
     sha256: str = ""
     """SHA-256 of the point's whole result as JSON."""
     error: str = ""

@@ -15,10 +15,10 @@ from algo_engine.desk.trades import write_trades
 from deltabook.backtest.config import RunConfig
 from deltabook.backtest.errors import BacktestError
 from deltabook.backtest.flow import SourceFigures
+from deltabook.backtest.measuring import falls
 from deltabook.backtest.recorder import OrderLife, Recorder
 from deltabook.backtest.report import result_html, write_report
 from deltabook.backtest.run_data import Figures, RunData, StrategyFigures
-from deltabook.backtest.statistics import falls
 from deltabook.backtest.tables import daily_table, orders_table, pnl_table, positions_table, trades_table
 from deltabook.wire.symbols import Instrument
 

@@ -11,8 +11,9 @@ import msgspec
 from algo_engine.desk.trades import Trade
 from deltabook.backtest.config import RunConfig
 from deltabook.backtest.flow import SourceFigures
+from deltabook.backtest.measuring import statistics_of
 from deltabook.backtest.recorder import OrderLife, OrderStatistics, Sample
-from deltabook.backtest.statistics import Statistics, statistics_of
+from deltabook.backtest.statistics import Statistics
 from deltabook.wire.symbols import Instrument
 
 __all__ = ["Figures", "RunData", "StrategyFigures"]
@@ -122,7 +123,7 @@ class RunData(msgspec.Struct, frozen=True, dict=True):
         days_a_year: float = 252,
         hours_a_day: float = 6.5,
     ) -> Statistics:
-        """Return the statistics of the run; `deltabook.backtest.statistics.statistics_of` describes the arguments."""
+        """Return the statistics of the run; `deltabook.backtest.measuring.statistics_of` describes the arguments."""
         return statistics_of(
             self.instruments,
             [strategy.name for strategy in self.strategies],

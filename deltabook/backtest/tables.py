@@ -14,10 +14,10 @@ from typing import Any, Final
 import pyarrow as pa
 
 from algo_engine.views.quotes import mark_ticks
+from deltabook.backtest.measuring import falls
 from deltabook.backtest.presentation import Money, digits_of
 from deltabook.backtest.recorder import OrderLife, Sample
 from deltabook.backtest.run_data import RunData
-from deltabook.backtest.statistics import falls
 from deltabook.wire.symbols import Instrument
 
 __all__ = [

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from algo_engine.desk.trades import Trade
 from deltabook.backtest import ConfigurationError, Result
+from deltabook.backtest.measuring import falls, money_digits
 from deltabook.backtest.recorder import Sample
-from deltabook.backtest.statistics import Statistics, falls, money_digits
+from deltabook.backtest.statistics import Statistics
 from deltabook.wire.symbols import Instrument
 from tests.generators.results import fill, result_of, sample
 
