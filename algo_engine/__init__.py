@@ -2,16 +2,16 @@
 
 ```
 runtime ──HTTP──▶ links.results ──frames──▶ views.mirror ──changes──▶ host ──▶ strategy
-                                               └─▶ views.quotes           │ ▲
-                                                       │ prices           ▼ │ order events
-exchange ◀─text─▶ links.orders ◀──── desk ◀── risk gate ◀── buy, sell, cancel, reduce
+                                                └─▶ views.quotes      │ ▲
+                                                        │ prices      ▼ │ order events
+exchange ◀─text─▶ links.orders ◀────────────────────── desk ◀── buy, sell, replace, cancel, reduce
 ```
 
-A strategy has a desk, which writes down its orders and follows them. engine starts, feeds and stops the hosts.
-requested has the requested views and their subscribers, and links.runtime_views sends the requests to a runtime. status
-serves the state of strategies and the kill switch over HTTP. app assembles the process on a reactor by config. loader
-loads strategies and their parameters; stages measures the times of an order; clocks has the interface of a reactor's
-clock. execution has composite orders for strategies, and strategies has the built-in strategies.
+A strategy has a desk, which checks limits of risk, writes down the orders and follows them. engine starts, feeds and
+stops the hosts. requested has the requested views and their subscribers, and links.runtime_views sends the requests to
+a runtime. status serves the state of strategies and the kill switch over HTTP. app assembles the process on a reactor
+by config. loader loads strategies and their parameters; stages measures the times of an order; clocks has the interface
+of a reactor's clock. execution has composite orders for strategies, and strategies has the built-in strategies.
 
 A strategy file needs only the names below. See ``docs/strategies.md``.
 """

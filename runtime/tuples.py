@@ -236,16 +236,17 @@ class OwnQueues(TupleQueue[T]):
                             f"expected room for an item of size {size}, was a capacity of {self._capacity} of which "
                             f"{own.size} wait for query {query!r}"
                         )
-            takers = [own for own in self._own.values() if own.lost_from is None and own.size <= room]
             # All copies are made first: if one fails, no query gets the item.
-            copies = [item if self._copy is None else self._copy(item) for _ in takers]
+            copies = None if self._copy is None else [self._copy(item) for _ in self._own]
             for own in self._own.values():
-                if own.lost_from is None and own.size > room:
+                if own.lost_from is not None:
+                    continue
+                if own.size > room:
                     own.lost_from = self._end - len(own.items)
                     own.items.clear()
                     own.size = 0
-            for own, each in zip(takers, copies, strict=True):
-                own.items.append(each)
+                    continue
+                own.items.append(item if copies is None else copies.pop())
                 own.size += size
             self._end += 1
 

@@ -3,7 +3,7 @@
 A record is ``u32 length, u32 crc32`` (big-endian) and its bytes. The first is a checkpoint. A crash may tear the end of
 the file: reading stops at the first invalid record and cuts the file there. Nothing essential is lost. A request was
 written before it was sent. The exchange resends its messages, including those about requests that a power loss has
-removed (`algo_engine.desk.order_sync`).
+removed (`order_sync`).
 """
 
 from __future__ import annotations

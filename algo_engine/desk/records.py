@@ -23,7 +23,7 @@ __all__ = [
 
 
 class Intent(msgspec.Struct, frozen=True, tag="i", array_like=True, gc=False):
-    """Request that is about to be sent; written before its first byte is sent (`algo_engine.desk.order_sync`)."""
+    """Request that is about to be sent; written before its first byte is sent (`order_sync`)."""
 
     client_id: int
     """Number of the request."""
@@ -38,7 +38,7 @@ class Intent(msgspec.Struct, frozen=True, tag="i", array_like=True, gc=False):
     order_id: int = 0
     """Order id of the exchange that X, U and D refer to."""
     target: int = 0
-    """Client id of that order; 0 in a D marks a fence (`algo_engine.desk.blotter`)."""
+    """Client id of that order; 0 in a D marks a fence (`blotter`)."""
     options: str = ""
     """Options of an order (B, S), as on the wire."""
     time_ns: int = 0
@@ -51,7 +51,7 @@ class Intent(msgspec.Struct, frozen=True, tag="i", array_like=True, gc=False):
 
 
 class VoidTrade(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Own trade that a message declares void, and the holding without it (`algo_engine.desk.void_trades`)."""
+    """Own trade that a message declares void, and the holding without it (`void_trades`)."""
 
     client_id: int
     """Client id of the order."""

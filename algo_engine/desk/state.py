@@ -5,7 +5,7 @@ record ─▶ blotter, portfolio, memories ─▶ events for the strategy
       └─▶ list of trades, journal (append); a journal that has grown large is compacted
 ```
 
-`algo_engine.desk.desk` decides which records are entered, and sends requests.
+`desk` decides which records are entered, and sends requests.
 """
 
 from __future__ import annotations

@@ -265,7 +265,7 @@ def write_spool(path: Path, trades: Iterable[Trade]) -> None:
 def read_trades(spools: Iterable[Path]) -> Iterator[Trade]:
     """Return the trades of several spools by time; leave out a line that is being written.
 
-    Raise `JournalDamaged` for another line that is not a trade.
+    Raise `JournalDamaged` for any other line that is not a trade.
     """
     return merge(*(_trades(spool) for spool in spools if spool.exists()), key=lambda trade: trade.time_ns)
 

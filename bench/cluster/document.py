@@ -28,7 +28,7 @@ _COSTS: Final = {
     "ingest_us": "a message, in the runtime that reads its feed, µs",
     "pass_us": "a message of an upstream, in the runtime with the views, µs",
     "publish_ms": "a batch, in the Python of the runtime with the views, ms",
-    "publish_shard_ms": "a shard of a batch, there, ms",
+    "publish_shard_ms": "a shard of a batch, in the Python of the runtime with the views, ms",
     "driver_ms": "a batch, in Spark's driver, ms",
     "driver_task_ms": "a task, in the driver, ms",
     "executor_us": "a message, in the executors, µs",
@@ -131,7 +131,7 @@ def _points(points: Sequence[Measured]) -> str:
 
 
 def _processor(points: Sequence[Measured]) -> str:
-    head = ("workers, runtimes that read", *(f"{part}, µs" for part in PARTS), "all, µs", "of the machine")
+    head = ("workers, runtimes that read", *(f"{part}, µs" for part in PARTS), "all, µs", "share of the machine")
     rows = []
     for each in points:
         spent = each.burst.cpu_s
@@ -194,7 +194,7 @@ def _scenarios(costs: Costs, one_shard_us: float) -> str:
 def _sensitivity(costs: Costs) -> str:
     scenario = next(scenario for scenario in BIG if scenario.key == "symbols_100.workers_100")
     rows = [
-        [f"`{s.cost}`", *(_short(v) for v in s.rate), *(_short(v) for v in s.p50_ms)]
+        [_COSTS[s.cost], *(_short(v) for v in s.rate), *(_short(v) for v in s.p50_ms)]
         for s in sensitivity(costs, scenario)
     ]
     half, twice = "at half the cost", "at twice the cost"

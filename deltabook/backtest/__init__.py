@@ -5,7 +5,8 @@ clock.
 config.py ──▶ backtest.py puts the parts together ──▶ result.py  the result: tables, statistics, pictures, files
                 │                                       ├ run_data.py      figures, curves, orders, trades
                 │                                       ├ tables.py        the same as Arrow tables and for charts
-                │                                       ├ measuring.py     return, risk, exposure: statistics.py
+                │                                       ├ measuring.py     return, risk, hit rate, turnover, exposure
+                │                                       ├ statistics.py    these measures, and their rows on pages
                 │                                       ├ report.py        HTML, of elements in presentation.py
                 │                                       └ plotting.py      pictures, by matplotlib
                 │ flow.py        recorded files as one stream                 inspection.py

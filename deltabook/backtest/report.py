@@ -261,14 +261,18 @@ def command_of(config: BacktestConfig) -> str:
     """Return the command line of a configuration.
 
     For its own views the line has ``--views FOLDER``, since no file with their SQL is known. A configuration made in
-    Python may have files that differ in an option that the command line has once; its values are joined by ``|``.
+    Python may have files that differ in an option that the command line has once for all files, or that it has for each
+    file or for none; the values of such an option are joined by ``|``.
     """
     words = ["deltabook", "backtest", *config.strategies]
     for file in config.data:
         words += ["--data", f"{file.symbol}={file.path}"]
-        words += ["--day", file.day] if file.day else []
-        words += ["--orderbook", str(file.orderbook)] if file.orderbook else []
-        words += ["--trades", str(file.trades)] if file.trades else []
+    for option, name in (("--day", "day"), ("--orderbook", "orderbook"), ("--trades", "trades")):
+        values = [str(getattr(file, name) or "") for file in config.data]
+        if all(values):
+            words += [word for value in values for word in (option, value)]
+        elif any(values):
+            words += [option, "|".join(values)]
     for option, name, default in (("--format", "format", ""), ("--tick", "tick", ""), ("--queue", "queue", "back")):
         values = [getattr(file, name) for file in config.data]
         if any(value != default for value in values):

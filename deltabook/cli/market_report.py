@@ -64,7 +64,7 @@ def command(  # noqa: PLR0917 - click passes every option by name
     with_capture: bool,
     as_json: bool,
 ) -> None:
-    """Measure a market: spread, depth, sizes, cancellations, bursts, tails, memory, impact.
+    """Measure a market: spread, depth, sizes, cancellations, bursts, tails, autocorrelation of moves, impact.
 
     Each figure is printed with that of half an hour of BTC/USD on Bitstamp, and with the band in which it counts as
     similar.

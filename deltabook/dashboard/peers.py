@@ -76,7 +76,7 @@ LinkState = Literal["off", "connecting", "live", "stale", "lost"]
 the peer answers with old data; lost: the peer does not answer any more.
 """
 _DELAY_MS: Final = 10_000
-"""Milliseconds by which the computed start of a process may be too late; an even later start means a restart."""
+"""Largest error in milliseconds of the computed start of a process; a start that is later by more means a restart."""
 
 
 class LinkLine(msgspec.Struct, frozen=True):
@@ -159,7 +159,7 @@ _LONGEST_REASON: Final = 300
 
 
 class PeerRequests(Protocol):
-    """Sends requests for followers."""
+    """Sends the requests with which a follower (see `followers`) polls its peer."""
 
     async def ask(self, path: str, *, method: str = "GET", body: bytes | None = None) -> bytes:
         """Return the body of the answer; raise `ClientError`, `OSError` and network errors."""

@@ -257,7 +257,8 @@ class _Function:
             values = self._values(node.value)
             if len(values) != len(first.elts):
                 raise self._wrong(node, "as many values as variables")
-            # As in Python, all values are computed first; then, for each target in turn, its index and the store.
+            # As in Python, all values are computed first; then, for each target in turn, its index is
+            # computed and the value is stored.
             for target, value in zip(first.elts, values, strict=True):
                 self._store(target, value)
             return
@@ -502,7 +503,7 @@ class _Function:
         return self.emit(type_, f"{names[kind]} {left.typed}, {right.text}")
 
     def _divided(self, left: Operand, right: Operand, *, is_quotient: bool) -> Operand:
-        """Return the quotient or remainder, rounded as in Python; 0 for a divisor of 0, which no kernel has."""
+        """Return the quotient or remainder, rounded as in Python; a divisor of 0, which no kernel has, gives 0."""
         by = right
         if by.literal in (None, 0, -1):
             plus = self.emit(INT, f"add {right.typed}, 1")

@@ -2,8 +2,9 @@
 
 A structure is a *table*: it has numbered places, and each place has an array of int64 cells or another table. For the
 compiled tier a table is an array of addresses, for the plain tier a list of memoryviews. Both tiers work on the same
-cells, so the tier of a kernel may change between any two calls. Place 0 is ``META``, an array of numbers; the library
-module of the structure names them. No structure is thread-safe: one owner at a time.
+cells, so the tier of a kernel may change between any two calls. Place 0 is ``META``, an array of numbers such as sizes;
+the module of `runtime.native.library` with the structure's kernels names these numbers. No structure is thread-safe:
+one owner at a time.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _GOLDEN_LOW, _GOLDEN_HIGH = _GOLDEN & _LOW_HALF, _GOLDEN >> _HALF
 _SMALL: Final = 64
 """Initial room of tables and batches, in records or rows."""
 _DIRECT_LEAST: Final = 1 << 16
-"""An index may be direct if its keys span less than this, however few records the table has."""
+"""An index may be direct (indexed by the key itself) if its keys span less than this, even with few records."""
 _DIRECT_SPREAD: Final = 16
 """An index may also be direct if its keys span less than this number per record."""
 
@@ -114,7 +115,7 @@ class RecordStructure(Structure, ABC):
     def __init__(self, places: int) -> None:
         super().__init__(places)
         self.string_places: tuple[NullablePlace, ...] = ()
-        """Places of the numbers of strings in a dumped record."""
+        """Places, in a dumped record, of the words that stand for strings; a word is the number of a string."""
         self.nullable_places: tuple[NullablePlace, ...] = ()
         """Places of the values in a dumped record that may be NULL; the words of a NULL value are 0."""
 
@@ -127,12 +128,12 @@ class RecordStructure(Structure, ABC):
         """Replace the records."""
 
     def mark_strings(self, records: Words, is_used: npt.NDArray[np.bool_]) -> None:
-        """Set ``is_used`` at the numbers of all strings in dumped records."""
+        """Set ``is_used`` at the number of each string that occurs in dumped records."""
         for each in self.string_places:
             is_used[records[each.is_there(records), each.place]] = True
 
     def renumbered(self, records: Words, numbers: Words) -> Words:
-        """Return dumped records with other numbers of strings: ``numbers[old]`` is the new number.
+        """Return dumped records in which strings have other numbers: ``numbers[old]`` is the new number.
 
         The number of a NULL stays 0.
         """
@@ -219,13 +220,13 @@ class HashTable(RecordStructure):
     def __init__(self, key_words: int, value_words: int, *, is_result: bool = False, is_direct: bool = False) -> None:
         """Begin with no records.
 
-        With ``is_result`` the table also has the values of records from before the current step. With ``is_direct`` the
-        key is one word, an integer whose values may be dense; if they are not, the table is hashed.
+        With ``is_result`` the table also has the values that its records had before the current step. With
+        ``is_direct`` the key is one word, an integer whose values may be dense; if they are not, the table is hashed.
         """
         super().__init__(7)
         self.key_words, self.value_words = key_words, value_words
         self.is_result = is_result
-        """True if the table also has the values of records from before the current step."""
+        """True if the table also has the values that its records had before the current step."""
         self.put(hashing.META, np.zeros(12, np.int64))
         self._meta: Any = self.views[hashing.META]
         self._meta[hashing.WIDTH], self._meta[hashing.STRIDE] = key_words, key_words + value_words
@@ -253,8 +254,8 @@ class HashTable(RecordStructure):
     def clear(self, most_room: int) -> None:
         """Remove all records of a table that is not a result; the capacity is reduced to at most ``most_room`` records.
 
-        After this call up to ``most_room`` empty records stay in the table, because removing each one at once takes
-        longer.
+        Records that become empty later are not removed one by one, which would take longer: up to ``most_room``
+        records may be in the table before `make_room` removes the empty ones together.
         """
         assert not self.is_result
         meta = self._meta
@@ -365,7 +366,7 @@ class HashTable(RecordStructure):
         """Return a copy of the live records, shape (words of a record, records); much faster than `dump`."""
         columns = self.records()[: self._meta[hashing.USED]].T.copy()
         if columns[self.key_words :].all(axis=1).any():
-            return columns  # the usual case: some value, such as the weight, is not 0 in any record
+            return columns  # the usual case: one of the values, such as the weight, is never 0
         is_live = columns[self.key_words :].any(axis=0)
         return columns if is_live.all() else columns.compress(is_live, axis=1)
 

@@ -46,7 +46,7 @@ def evaluate(expr: Expr, columns: Mapping[str, pa.Array], rows: int) -> pa.Array
     """Return the value of an expression for each row.
 
     The result is an Arrow array of ``rows`` values; integers that exceed int64 are decimal128(38, 0). Raises
-    `OperatorError` for a missing column and for a value past 127 bits.
+    `OperatorError` for a missing column, for a value past 127 bits, and for a result beyond DOUBLE.
     """
     try:
         value = _typed(expr, columns, rows)

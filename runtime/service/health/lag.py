@@ -33,7 +33,7 @@ class Lags:
         """Time from the arrival of a buffer's first byte until the express lane's version with this byte; if there are
         more buffers than marks, only every second buffer counts."""
         self.applied = Durations()
-        """Time from the arrival of a buffer's first byte until the last message of its version is applied: the first
+        """Time from the arrival of a buffer's first byte until the last message of that version is applied: the first
         part of ``express``."""
         self.step = Durations()
         """Time from the end of ``applied`` until the views are up to date, once for each version."""
@@ -88,9 +88,9 @@ class Lags:
 
     def stages(self) -> Iterator[tuple[str, str, Durations]]:
         """Yield the stages of the express lane: name, description, and durations."""
-        yield "express", "Time from a buffer's arrival to the express lane's version with it.", self.express
-        yield "applied", "Time from a buffer's arrival until all messages of its version are applied.", self.applied
-        yield "step", "Time from the end of applied until the express lane's views contain these messages.", self.step
+        yield "express", "Time from a buffer's arrival to the first express version that covers it.", self.express
+        yield "applied", "Time from a buffer's arrival until the messages of that version are applied.", self.applied
+        yield "step", "Time from the end of applied until express views contain its messages.", self.step
         yield (
             "publish",
             "Time from the end of step until the version is handed to subscribers' connections.",

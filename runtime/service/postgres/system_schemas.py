@@ -157,7 +157,7 @@ The letters are: o oid, n name or text, b bool, i int4, s int2, f float4, x int8
 
 
 def _value(column: str, table: str, key: str = "oid", sought: str = "o") -> str:
-    """Return the SQL for the value of a column in the row that has a key.
+    """Return the SQL for the value of ``column`` in the row whose column ``key`` is equal to ``sought``.
 
     Columns of the table are renamed to names that no argument has, because DuckDB replaces an argument of a macro by
     its text. Otherwise the name of a caller's column could denote a column of the table.
@@ -240,4 +240,4 @@ MACROS: Final[dict[str, str]] = {
     f"{_value('oid', TYPE_NAMES, 'name', 'n')})",
     "txid_current()": "1::BIGINT",
 }
-"""Function of PostgreSQL, or function that `rewriting` calls → its definition over the tables above."""
+"""Function of PostgreSQL, or function that the SQL of `rewriting` calls → its definition over the tables above."""

@@ -98,6 +98,10 @@ def test_a_command_line_shows_where_files_differ() -> None:
     words = shlex.split(command_of(BacktestConfig(("sobi",), data=files)))
     assert words[words.index("--queue") + 1] == "front|back"
     assert words.count("--format") == 1
+    words = shlex.split(command_of(BacktestConfig(("sobi",), data=(DataFile(Path("a"), day="2012-06-21"), files[1]))))
+    assert words[words.index("--day") + 1] == "2012-06-21|"
+    words = shlex.split(command_of(BacktestConfig(("sobi",), data=(DataFile(Path("a"), day="2012-06-21"),) * 2)))
+    assert [words[n + 1] for n, word in enumerate(words) if word == "--day"] == ["2012-06-21"] * 2
     words = shlex.split(command_of(BacktestConfig(("sobi",), data=files[:1])))
     assert words[words.index("--queue") + 1] == "front"
 
