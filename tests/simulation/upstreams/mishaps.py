@@ -37,6 +37,10 @@ class Mishaps:
         """Return a random running process, None if there is none."""
 
     @abstractmethod
+    def _cut_power(self, name: str) -> None:
+        """Stop a machine without a running process."""
+
+    @abstractmethod
     def _start(self, name: str) -> None:
         """Start a process."""
 
@@ -58,10 +62,7 @@ class Mishaps:
         """Cut the power of a machine whose process is dead: others have read unsynced data meanwhile."""
         down = [name for name in self._tree if name not in self._running]
         if down:
-            self.counts["power cuts"] += 1
-            name = self.chance.choice(down)
-            self.trace.say("the machine of {} stops", name)
-            self._sites[name].platter.crash()
+            self._cut_power(self.chance.choice(down))
         return bool(down)
 
     def _do_arm(self) -> bool:

@@ -135,9 +135,7 @@ class World(Mishaps):
             else:
                 self._gone(runtime.site.name)
                 if self.chance.random() < 0.5:
-                    self.counts["power cuts"] += 1
-                    self.trace.say("the machine of {} stops", runtime.site.name)
-                    runtime.site.platter.crash()
+                    self._cut_power(runtime.site.name)
             return False
         except (OSError, FencedError) as error:
             runtime.on_failed(str(error))
@@ -148,6 +146,15 @@ class World(Mishaps):
         runtime.crews.forget()
         if not any(other.site.name == name for other in self._running.values()):
             self._sites[name].shelf.is_open = False
+
+    def _cut_power(self, name: str) -> None:
+        """Stop a machine whose running process is dead: processes that stand there without their directory end too."""
+        self.counts["power cuts"] += 1
+        self.trace.say("the machine of {} stops", name)
+        for runtime in [runtime for runtime in self._standing if runtime.site.name == name]:
+            self._standing.remove(runtime)
+            runtime.crews.forget()
+        self._sites[name].platter.crash()
 
     def _expect_a_fault(self, reason: str) -> None:
         self.counts["failures"] += 1
@@ -197,7 +204,7 @@ class World(Mishaps):
             self.counts["crashes"] += 1
             self._sites[name].shelf.is_open = False
             if self.chance.random() < 0.5:
-                self._sites[name].platter.crash()
+                self._cut_power(name)
 
     def _bytes_of(self, market: Market) -> bytes:
         """Return the bytes of the market so far; after its last message, a heartbeat shows that it is complete."""
