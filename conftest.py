@@ -15,7 +15,7 @@ import pytest
 from _pytest.doctest import DoctestModule
 from hypothesis import settings
 
-from deltabook.cli import start_logging
+from deltabook.cli._logging import start_logging
 from tests.harness.examples import EXAMPLES
 
 ROOT: Final = Path(__file__).parent

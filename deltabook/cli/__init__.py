@@ -14,7 +14,6 @@ deltabook [--config FILE] [--debug] [--log-format json|text] COMMAND ...
 ```
 """
 
-from deltabook.cli._logging import start_logging
 from deltabook.cli._root import COMMANDS, main
 
-__all__ = ["COMMANDS", "main", "start_logging"]
+__all__ = ["COMMANDS", "main"]

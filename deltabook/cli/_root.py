@@ -30,7 +30,6 @@ from click.shell_completion import get_completion_class
 
 from deltabook import __version__
 from deltabook.cli._groups import LazyGroup, former_name, option_name
-from deltabook.cli._logging import start_logging
 from deltabook.cli._options import RUN_ID, ConfigFileError, OptionError, check_run_id, new_run_id
 from deltabook.wire.advice import did_you_mean
 from deltabook.wire.errors import DamageError, RunIdError
@@ -156,6 +155,11 @@ COMMANDS: Final = {
     "upstream": ("upstream:command", "List and release the runtimes and feeds that a runtime's log is linked to."),
 }
 """Location (``module:attribute`` in this package) and summary of each sub-command."""
+
+_WITHOUT_LOG: Final = frozenset({"health"})
+"""Commands that log nothing and so do not import Twisted, which takes half of their time: a container engine runs them
+every few seconds in each container.
+"""
 
 REMEDY: Final = "`deltabook repair DIR` recreates the files that it can, and prints what else to do"
 """Text that follows every error about a damaged file."""
@@ -288,6 +292,10 @@ def main(context: click.Context, debug: bool, log_format: str, run_id: str) -> N
     except RunIdError as error:
         raise click.UsageError(str(error)) from None
     context.meta[RUN_ID] = given
+    if context.invoked_subcommand in _WITHOUT_LOG:
+        return
+    from deltabook.cli._logging import start_logging
+
     start_logging(
         "json" if log_format == "json" else "text",
         debug=debug,

@@ -36,12 +36,13 @@ class ShippedSources(NamedTuple):
 def shipped_sources(folder: Path | None = None) -> ShippedSources:
     """Return the sources of all kernels that shipped code needs.
 
-    These are, in both lanes, the kernels of each shipped query alone and of the demo's queries together; and the
-    kernels of order books and of results.
+    These are, in both lanes, the kernels of each shipped query alone, of the demo's queries together, and of these with
+    the views that its strategies add; and the kernels of order books and of results.
     """
-    from deltabook.demo.plan import VIEWS
+    from algo_engine.loader import load_strategies
+    from deltabook.demo.plan import STRATEGIES, VIEWS
     from queries import QUERIES_DIR
-    from runtime.compiler import MARKET_RELATIONS, compile_program, read_script
+    from runtime.compiler import MARKET_RELATIONS, compile_program, extend_program, read_script
     from runtime.relations import KERNEL_SOURCE
     from runtime.views.code import sources_of
     from runtime.views.materialised import RESULT_KERNEL_SOURCE
@@ -60,6 +61,10 @@ def shipped_sources(folder: Path | None = None) -> ShippedSources:
             selects |= {select.name: select for select in script.selects}
     if together := [selects[name] for name in sorted(VIEWS) if name in selects]:
         programs.append(compile_program(together, MARKET_RELATIONS))
+        # A view that is added to others shares sums with them, and then has another kernel than alone.
+        added = {name for loaded in load_strategies(STRATEGIES) for name in loaded.strategy.queries}
+        more = [selects[name] for name in sorted(added.difference(VIEWS)) if name in selects]
+        programs.append(extend_program(programs[-1], more, MARKET_RELATIONS))
     sources: dict[str, None] = {KERNEL_SOURCE: None, RESULT_KERNEL_SOURCE: None}
     for program in programs:
         sources |= dict.fromkeys([*sources_of(program, "relations"), *sources_of(program, "payloads")])

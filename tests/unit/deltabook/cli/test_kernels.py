@@ -9,6 +9,10 @@ from click.testing import CliRunner, Result
 
 from deltabook.cli import main
 from deltabook.cli.kernels import ShippedSources, shipped_sources
+from deltabook.demo.plan import VIEWS
+from queries import QUERIES_DIR
+from runtime.compiler import MARKET_RELATIONS, compile_program, extend_program, read_script
+from runtime.views.code import sources_of
 
 GOOD = "from runtime.native.plain import jit\n\n@jit\ndef step(p):\n    return 7\n"
 BAD = GOOD.replace("return 7", "return p.cells")
@@ -60,3 +64,14 @@ def test_a_broken_query_is_skipped(tmp_path: Path) -> None:
     assert shipped.sources == shipped_sources(tmp_path).sources
     (reason,) = shipped.skipped
     assert reason.startswith(f"{tmp_path / 'bad.sql'}:1:8: unknown column 'nothing'")
+
+
+def test_views_that_strategies_add_to_the_demo_are_compiled() -> None:
+    """`book_ages` and `trade_moments` share sums with views of the demo, by which their kernels differ."""
+    together = [read_script(QUERIES_DIR / f"{name}.sql").selects[0] for name in sorted(VIEWS)]
+    program = compile_program(together, MARKET_RELATIONS)
+    for name in ("trade_moments", "broker_levels", "book_ages"):
+        select = read_script(QUERIES_DIR / f"{name}.sql").selects[0]
+        program = extend_program(program, [select], MARKET_RELATIONS)
+    needed = {*sources_of(program, "relations"), *sources_of(program, "payloads")}
+    assert needed <= set(shipped_sources().sources)

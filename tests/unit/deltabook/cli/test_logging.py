@@ -13,7 +13,7 @@ from twisted.python.failure import Failure
 from deltabook.cli._logging import LogOrigin, json_line, text_line
 
 CODE = """
-from deltabook.cli import start_logging
+from deltabook.cli._logging import start_logging
 from twisted.logger import Logger
 log = Logger(namespace="feed")
 start_logging("{form}", debug={debug})

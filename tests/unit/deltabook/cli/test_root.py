@@ -247,3 +247,15 @@ def test_commands_and_options_are_completed(words: list[str], begun: str, found:
     """Sub-commands that are loaded when they are named are known all the same."""
     complete = ShellComplete(main, {}, "deltabook", "_DELTABOOK_COMPLETE")
     assert {item.value for item in complete.get_completions(words, begun)} == found
+
+
+def test_a_health_check_does_without_twisted() -> None:
+    """A container engine runs it every few seconds in each container."""
+    code = (
+        "import sys; from deltabook.cli import main\n"
+        "try: main(['health', 'exchange', '--at', '127.0.0.1:1'])\n"
+        "except SystemExit: print('twisted' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("exchange: unhealthy: expected the exchange at 127.0.0.1:1, was: ")
+    assert done.stdout.endswith("False\n")
