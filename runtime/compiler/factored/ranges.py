@@ -235,7 +235,12 @@ class RangeCondition:
         return self.keys[self.names.index(name)]
 
     def ranges(self, name: str, bound: Expr) -> tuple[Range, ...]:
-        """Return the intervals of one relation's integer, given the value of the other relation's integer."""
+        """Return the intervals of one relation's integer, given the value of the other relation's integer.
+
+        Raise `NotIncremental` if there is none, as no intervals at all would mean that every integer matches.
+        """
+        if not all(self.slopes.values()):
+            raise NotIncremental("a range that no values fulfil")
         place = self.names.index(name)
         parts = []
         for slope, intervals in self.slopes.items():

@@ -204,6 +204,15 @@ WHERE b.broker_id = a.broker_id AND (a.price < b.price - 1 OR a.price > b.price 
 -- class: ordered
 SELECT COUNT(*) AS n FROM bids b, asks a WHERE a.price < b.price + 2 OR a.price > b.price - 2;
 
+-- name: range_of_nothing
+-- class: multilinear
+SELECT COUNT(*) AS n, SUM(a.volume) AS v FROM bids b, asks a WHERE a.price > b.price AND a.price < b.price;
+
+-- name: range_of_nothing_between_integers
+-- class: multilinear
+SELECT b.broker_id, COUNT(*) AS n FROM bids b, asks a
+WHERE b.broker_id = a.broker_id AND NOT (2 * a.price <= 2 * b.price OR a.price >= b.price + 1) GROUP BY b.broker_id;
+
 -- name: range_halves
 -- class: ordered
 SELECT COUNT(*) AS n FROM bids b, asks a WHERE a.price < b.price * 0.5;
