@@ -76,6 +76,11 @@ _READ: Final[dict[type[exp.Expr], frozenset[str]]] = {
 """Class of a node → parts of the node that the compiler reads. DuckDB gets functions without an entry unchanged."""
 _FLAGS: Final = frozenset({"big_int", "safe", "is_string", "typed", "requires_string", "distinct"})
 """Arguments with which sqlglot describes a dialect; they are not part of the query."""
+_OF_ROWS: Final = (
+    exp.CumeDist, exp.DenseRank, exp.FirstValue, exp.Lag, exp.LastValue, exp.Lead, exp.NthValue, exp.Ntile,
+    exp.PercentRank, exp.Rank, exp.RowNumber,
+)  # fmt: skip
+"""Functions that have a value only under OVER."""
 _WORDS: Final = {
     "limit_options": "PERCENT or WITH TIES",
     "sample": "SAMPLE",
@@ -94,6 +99,8 @@ _WORDS: Final = {
 def unread_part(tree: exp.Expr) -> tuple[str, exp.Expr] | None:
     """Return a description of the first part that the compiler does not read, and the node that has this part."""
     for node in tree.walk():
+        if isinstance(node, exp.Order) and isinstance(node.parent, _OF_ROWS):
+            return f"ORDER BY in the arguments of {node.parent.sql_name()}", node
         read = _READ.get(type(node))
         if read is None:
             continue
