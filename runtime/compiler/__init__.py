@@ -5,7 +5,7 @@
     file.sql ──read_script──▶ Script: streams, NamedSelects                  script, declarations
                                  │
              compile_program ────┤ compile   each view after the views that it reads
-                                 │ parse     sqlglot's tree, columns qualified, errors with positions
+                                 │ parse     sqlglot's tree (dialect), columns qualified, errors with positions
                                  │ inlining  queries in place of the names of views
                                  │ lower     SQL expressions to the program's (operands), aggregates to sums (sums)
                                  ├─ linear       sums over one relation: maps alone

@@ -23,6 +23,7 @@ from runtime.compiler.copies import Sizes, check_copies
 from runtime.compiler.dbtoaster import plain_functions, plain_words
 from runtime.compiler.declarations import Text
 from runtime.compiler.describe import is_outside, unstable_functions
+from runtime.compiler.dialect import QueryDialect
 from runtime.compiler.epochtime import is_now, number_times, put_epoch_time
 from runtime.compiler.errors import SqlError, first_line
 from runtime.compiler.groupings import expand_groupings
@@ -54,12 +55,12 @@ class Query:
         select: NamedSelect,
         relations: Iterable[Relation] = (),
         *,
-        dialect: DialectType = "duckdb",
+        dialect: DialectType = QueryDialect,
         mode: Literal["sql", "dbtoaster"] = "sql",
     ) -> None:
         """Parse the SELECT.
 
-        ``relations`` are the relations that the SELECT may read; ``dialect`` is DuckDB's, or is derived from it.
+        ``relations`` are the relations that the SELECT may read; ``dialect`` is `QueryDialect` or derived from it.
         """
         self.select = select
         self._dialect = dialect

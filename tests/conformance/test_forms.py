@@ -65,6 +65,7 @@ ANSWERED: Final = (
     "SELECT channel, FIRST(amount ORDER BY id, amount) AS f FROM sales GROUP BY channel",
     "SELECT id, MEDIAN(amount * 100) OVER (PARTITION BY channel) AS m, LIST_MAX([amount, 1.5]) AS x FROM sales",
     "SELECT id, EXTRACT(dow FROM day) AS a, EXTRACT(quarter FROM sold_at) AS b, date_part('week', day) AS c FROM sales",
+    "SELECT id, JARO_WINKLER_SIMILARITY(channel, 'We', 0.5) AS j, REGEXP_EXTRACT(channel, 'w', 0, 'l') AS r FROM sales",
     "SELECT id, DATE '290000-01-01' > day AS a, COALESCE(day, 'infinity'::DATE) > DATE '9999-12-31' AS b FROM sales",
 )
 REFUSED: Final = {
@@ -78,6 +79,12 @@ REFUSED: Final = {
     "SELECT MAX(price) AS m FROM bids USING SAMPLE 10%": "SAMPLE in SELECT",
     "SELECT price FROM bids TABLESAMPLE 10%": "SAMPLE in TABLE",
     "SELECT COUNT(price, id) AS n FROM bids": "No function matches",
+    "SELECT DATE_TRUNC('day', sold_at, 'America/New_York') AS d FROM sales": "DuckDB refuses DATE_TRUNC",
+    "SELECT SUM(MOD(price, 2, 3)) AS s FROM bids": "DuckDB refuses MOD",
+    "SELECT QUANTILE_DISC(price, 0.5, 0.9) AS q FROM bids": "DuckDB refuses QUANTILE_DISC",
+    "SELECT STRING_AGG(symbol, ',', '-' ORDER BY symbol) AS s FROM bids": "DuckDB refuses STRING_AGG",
+    "SELECT STRFTIME(day, '%Y', 'x') AS s FROM sales": "DuckDB refuses STRFTIME",
+    "SELECT id FROM sales WHERE CURRENT_TIMESTAMP(0) > sold_at": "DuckDB refuses CURRENT_TIMESTAMP",
     "SELECT price FROM bids FOR UPDATE": "FOR UPDATE in SELECT",
     "SELECT price FROM ONLY bids": "ONLY in TABLE",
     "SELECT price FROM bids AT (VERSION => 3)": "AT (…) in TABLE",

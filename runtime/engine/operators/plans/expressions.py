@@ -14,10 +14,9 @@ from typing import Final
 import msgspec
 import pyarrow as pa
 from sqlglot import exp
-from sqlglot.dialects.duckdb import DuckDB
-from sqlglot.parsers.duckdb import DuckDBParser
 from sqlglot.tokenizer_core import TokenType
 
+from runtime.compiler.dialect import QueryDialect, QueryParser
 from runtime.compiler.intervals import UNITS_NS, nanoseconds_of
 from runtime.compiler.lower import Leaf, lower
 from runtime.compiler.operands import Lowered, NotIncremental
@@ -41,13 +40,13 @@ __all__ = [
 ]
 
 
-class StreamDialect(DuckDB):
-    """SQL dialect of DuckDB, with SESSION(time, gap) allowed in GROUP BY."""
+class StreamDialect(QueryDialect):
+    """SQL dialect of queries, with SESSION(time, gap) allowed in GROUP BY."""
 
-    class Parser(DuckDBParser):
+    class Parser(QueryParser):
         """Parser that reads SESSION( as a call."""
 
-        FUNC_TOKENS = DuckDBParser.FUNC_TOKENS | {TokenType.SESSION}
+        FUNC_TOKENS = QueryParser.FUNC_TOKENS | {TokenType.SESSION}
 
 
 @contextmanager
