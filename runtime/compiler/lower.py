@@ -376,11 +376,13 @@ def _cast(node: exp.Cast, leaf: Leaf) -> Lowered:
     if kind.kind in ("int", "float64") and name == "DOUBLE":
         target = FLOAT.with_null(kind.nullable)
         return Lowered(at_type(value, target), target)
+    if name in _TIMESTAMPS and node.to.expressions:
+        raise NotIncremental("a CAST to a TIMESTAMP of fewer digits")
     if (kind.kind, name) in _SAME:
         return value
     if (kind.kind, name) == ("timestamp", "DATE"):
         return Lowered(call("date", value.expr), Type("date", nullable=kind.nullable))
-    if kind.kind == "date" and name in ("TIMESTAMP", "TIMESTAMPNTZ"):
+    if kind.kind == "date" and name in _TIMESTAMPS:
         return Lowered(call("timestamp", value.expr), Type("timestamp", nullable=kind.nullable))
     raise NotIncremental(f"a CAST to {name}")
 
@@ -395,8 +397,9 @@ def decimal_sizes(kind: exp.DataType) -> tuple[int, int] | None:
     return int(sizes[0].name), int(sizes[1].name) if len(sizes) > 1 else 0
 
 
-_SAME = {("string", "VARCHAR"), ("string", "TEXT"), ("bool", "BOOLEAN"), ("date", "DATE"), ("timestamp", "TIMESTAMP"),
-         ("timestamp", "TIMESTAMPNTZ")}  # fmt: skip
+_TIMESTAMPS = ("TIMESTAMP", "TIMESTAMPNTZ")
+_SAME = {("string", "VARCHAR"), ("string", "TEXT"), ("bool", "BOOLEAN"), ("date", "DATE"),
+         *(("timestamp", name) for name in _TIMESTAMPS)}  # fmt: skip
 
 
 def _moment_part(node: exp.Expr, leaf: Leaf) -> Lowered:
