@@ -31,6 +31,8 @@ TURNED: Final[dict[type[exp.Expr], type[exp.Binary]]] = {
 }  # fmt: skip
 """Comparison → equivalent comparison of the exchanged sides."""
 _MOMENTS: Final = frozenset({"TIMESTAMP", "TIMESTAMPNTZ", "TIMESTAMPTZ", "TIMESTAMPLTZ", "DATETIME", "DATE"})
+_SAME_TIME: Final = frozenset({"TIMESTAMP", "TIMESTAMPNTZ", "BIGINT", "INT128"})
+"""Types to which a CAST of ``now()`` does not change its value."""
 _WHOLE: Final = frozenset({"BIGINT", "INT", "INT128", "SMALLINT", "TINYINT", "DECIMAL"})
 _SUMS: Final = (exp.Add, exp.Sub, exp.Neg, exp.Paren)
 
@@ -169,7 +171,9 @@ def _sum(terms: Iterable[tuple[int, exp.Expr]]) -> exp.Expr:
 
 
 def _uncast(node: exp.Expr) -> exp.Expr:
-    return node.this.unnest() if isinstance(node, exp.Cast) and is_now(node.this.unnest()) else node
+    """Return the ``now()`` in a CAST that does not change its value; otherwise the node itself."""
+    is_same = isinstance(node, exp.Cast) and node.to.this.name in _SAME_TIME and not node.to.expressions
+    return node.this.unnest() if is_same and is_now(node.this.unnest()) else node
 
 
 def _is_constant(node: exp.Expr) -> bool:

@@ -67,6 +67,9 @@ ANSWERED: Final = (
     "SELECT id, EXTRACT(dow FROM day) AS a, EXTRACT(quarter FROM sold_at) AS b, date_part('week', day) AS c FROM sales",
     "SELECT id, JARO_WINKLER_SIMILARITY(channel, 'We', 0.5) AS j, REGEXP_EXTRACT(channel, 'w', 0, 'l') AS r FROM sales",
     "SELECT id FROM sales WHERE sold_at <= CAST(TIMESTAMP '2024-02-27 00:00:00.7' AS TIMESTAMP(0))",
+    "SELECT id FROM sales WHERE sold_at > CAST(CURRENT_TIMESTAMP AS DATE)",
+    "SELECT id, day FROM sales WHERE CAST(CURRENT_TIMESTAMP AS DATE) <= day",
+    "SELECT id, day FROM sales WHERE day > CAST(CURRENT_TIMESTAMP AS TIMESTAMP) - INTERVAL '1' DAY",
     "SELECT id, DATE '290000-01-01' > day AS a, COALESCE(day, 'infinity'::DATE) > DATE '9999-12-31' AS b FROM sales",
 )
 REFUSED: Final = {
