@@ -299,6 +299,8 @@ class Rewriter:
         return Value(exp.Is(this=wrap(value.sql), expression=node.expression.copy()), BOOL)
 
     def _between(self, node: exp.Between) -> Value:
+        if node.find(exp.Collate) is not None:  # the collation of one operand applies to both comparisons
+            return self.foreign(node)
         low = exp.GTE(this=node.this, expression=node.args["low"])
         high = exp.LTE(this=node.this.copy(), expression=node.args["high"])
         return self.rewrite(exp.Paren(this=exp.And(this=low, expression=high)))

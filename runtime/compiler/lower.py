@@ -95,9 +95,10 @@ def lower_key(node: exp.Expr, leaf: Leaf) -> Lowered:
 def _constant(node: exp.Expr) -> Lowered | None:
     """Return the value of an expression of constants, such as a date plus an interval, as DuckDB computes it.
 
-    Return None if the expression has columns, or if its value is NULL or a number.
+    Return None if the expression has columns or a collation, or if its value is NULL or a number.
     """
-    if isinstance(node, exp.Interval) or node.find(exp.Column, exp.Query, exp.AggFunc, exp.Window) is not None:
+    others = (exp.Column, exp.Query, exp.AggFunc, exp.Window, exp.Collate)
+    if isinstance(node, exp.Interval) or node.find(*others) is not None:
         return None
     try:
         with database().cursor() as connection, time_limit(connection, DESCRIBE_S):

@@ -18,6 +18,8 @@ from tests.generators.database import kept
 ANSWERED: Final = (
     "SELECT SUM(price ORDER BY id) AS s FROM bids",
     "SELECT symbol COLLATE NOCASE AS s FROM bids",
+    "SELECT id FROM bids WHERE symbol = 'acme' COLLATE NOCASE OR symbol LIKE 'b%' COLLATE NOCASE",
+    "SELECT id FROM bids WHERE symbol BETWEEN 'a' COLLATE NOCASE AND 'b'",
     "SELECT DISTINCT b.price FROM bids b NATURAL JOIN asks",
     "SELECT price FROM bids ORDER BY price, id FETCH FIRST 3 ROWS ONLY",
     "SELECT channel, COUNT_IF(returned) AS n FROM sales GROUP BY channel",
