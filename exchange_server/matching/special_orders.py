@@ -177,14 +177,14 @@ def _prevent(book: Book, order: Order, own: Order, policy: SelfTrade) -> None:
     if policy in {"oldest", "both"}:
         volume = book.cancel(own.order_id)
         own.volume = 0
-        shared.tellers[own.account].prevented(own, volume, prevented, price)
+        shared.tellers[own.account].prevented(own, volume, prevented, price, "A", policy)
     elif policy == "decrement":
         _decrement(book, own, prevented)
-        shared.tellers[own.account].prevented(own, prevented, prevented, price)
+        shared.tellers[own.account].prevented(own, prevented, prevented, price, "A", policy)
     taken = order.volume if policy in {"newest", "both"} else prevented if policy == "decrement" else 0
     if taken:
         order.volume -= taken
-        shared.tellers[order.account].prevented(order, taken, prevented, price)
+        shared.tellers[order.account].prevented(order, taken, prevented, price, "R", policy)
     if not own.volume and own.reserve:
         show_next_part(book, own)
 

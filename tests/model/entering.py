@@ -215,8 +215,8 @@ def _prevent(market: ModelMarket, book: ModelBook, order: Order, other: Order) -
                 market.feed.reduced(other, prevented)
             else:
                 market.feed.deleted(other, prevented)
-        market.tell(other).prevented(other, prevented, prevented, price)
-        market.tell(order).prevented(order, prevented, prevented, price)
+        market.tell(other).prevented(other, prevented, prevented, price, "A", mode)
+        market.tell(order).prevented(order, prevented, prevented, price, "R", mode)
         if not other.volume and other.reserve:
             refresh(market, book, other)
         return
@@ -226,10 +226,10 @@ def _prevent(market: ModelMarket, book: ModelBook, order: Order, other: Order) -
         other.volume = other.reserve = 0
         if not other.flags & HIDDEN:
             market.feed.deleted(other, displayed)
-        market.tell(other).prevented(other, total, prevented, price)
+        market.tell(other).prevented(other, total, prevented, price, "A", mode)
     if mode in {"newest", "both"}:
         total, order.volume = order.volume, 0
-        market.tell(order).prevented(order, total, prevented, price)
+        market.tell(order).prevented(order, total, prevented, price, "R", mode)
 
 
 def _trial(market: ModelMarket, book: ModelBook, order: Order, low: int, high: int) -> int:
