@@ -89,7 +89,8 @@ def end(book: Book, order: Order, reason: CancelReason) -> None:
 
 
 def _is_own(order: Order, resting: Order) -> bool:
-    return resting.account > 0 and resting.broker_id == order.broker_id
+    # The brokers of two orders of one account differ if the account's settings have changed between them.
+    return resting.account > 0 and (resting.account == order.account or resting.broker_id == order.broker_id)
 
 
 def _take(book: Book, order: Order, shown: Levels, hidden: Levels, reach: int, policy: SelfTrade) -> None:  # noqa: PLR0917 - one call

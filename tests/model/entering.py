@@ -160,7 +160,8 @@ def _collar(market: ModelMarket, book: ModelBook) -> tuple[int, int]:
 
 
 def _are_prevented(order: Order, other: Order) -> bool:
-    return bool(order.account and other.account) and order.broker_id == other.broker_id
+    is_same = order.account == other.account or order.broker_id == other.broker_id
+    return bool(order.account and other.account) and is_same
 
 
 def execute(market: ModelMarket, book: ModelBook, order: Order) -> None:

@@ -99,6 +99,24 @@ def test_a_prevention_names_the_setting_that_was_applied() -> None:
     assert [each.fields["aiq_strategy"] for each in desk.take("A") + desk.take("B") if each.type == "D"] == ["O", "O"]
 
 
+def test_an_account_with_another_broker_does_not_trade_with_itself() -> None:
+    desk = Desk()
+    desk.open("A", broker_id=7, self_trade="newest")
+    desk.send("A", enter(1, "S", 40))
+    desk.open("A", broker_id=8, self_trade="newest")
+    assert short(desk.ask("A", enter(2, "B", 100)), "user_ref_num", "decrement_shares") == [("A", 2), ("D", 2, 100)]
+
+
+def test_a_replacement_keeps_the_broker_that_the_feed_has() -> None:
+    """ITCH announces a replacement without a broker: the listeners keep that of the first order."""
+    desk = Desk()
+    desk.open("A", broker_id=7)
+    desk.send("A", enter(1, "S", 40))
+    desk.open("A", broker_id=8)
+    desk.send("A", replace(1, 2, 50), enter(3, "S", 40))
+    assert [order.broker_id for order in desk.market.books["ACME"].resting()] == [8, 7]
+
+
 def test_an_order_that_rests_when_a_stop_enters_is_the_resting_one() -> None:
     """An order may be prevented from trading at rest by a stop that its own execution has triggered."""
     desk = Desk()
