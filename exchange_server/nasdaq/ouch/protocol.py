@@ -278,8 +278,10 @@ class OuchProtocol(AccountProtocol):
 
     @staticmethod
     def _refuse(market: Market, account: Account, ref: int | bytes, refusal: Refusal, echo: bytes) -> None:
-        """Refuse an invalid request; like a valid one, it counts towards the request rate."""
+        """Refuse an invalid order; like a valid one, it counts towards the request rate."""
         reason, rejection = refusal.reason, Rejection(refusal.code, echo)
         if not has_tokens(account, market.now.time_ns):
             reason, rejection = RefuseReason.RATE, Rejection(None, echo)
+        elif account.killed:
+            reason, rejection = RefuseReason.KILLED, Rejection(None, echo)
         market.shared.turn_down(account.index, ref, reason, str(refusal), rejection)

@@ -309,8 +309,7 @@ class Ouch5(OuchProtocol):
             return
         if stock.strip() and stock not in self._scales.by_stock:
             words = f"unknown symbol {stock!r}"
-            refusal = Refusal(RefuseReason.UNKNOWN_SYMBOL, RejectReason.INVALID_SYMBOL, words)
-            self._refuse(market, account, ref, refusal, b"")
+            market.shared.turn_down(account.index, ref, RefuseReason.UNKNOWN_SYMBOL, words, None)
             return
         market.mass_cancel(account.index, stock.decode("latin-1").rstrip(), CancelReason.USER)
         self._teller(market, account).mass_canceled(ref, firm, stock)

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from deltabook.wire._messages import DecodedMessage
-from deltabook.wire.ouch5 import Option, RejectReason
+from deltabook.wire.ouch5 import Option, RejectReason, encode_request
 from exchange_server.matching.inputs import Enter, Kill, MassCancel, Phase, PhaseName, Tick
 from exchange_server.matching.order import MARKET, STOP, AccountLimits, RefuseReason
 from exchange_server.matching.order import CancelReason as MarketReason
@@ -23,6 +23,10 @@ def desk() -> Iterator[Desk]:
     desk.open("A")
     yield desk
     desk.market._check()
+
+
+def mass_cancel(ref: int, symbol: str) -> bytes:
+    return encode_request("C", user_ref_num=ref, firm="FIRM", symbol=symbol)
 
 
 def rejected(told: list[DecodedMessage]) -> RejectReason:
@@ -213,6 +217,14 @@ def test_the_markets_refusals_have_their_words() -> None:
     told = desk.ask("C", enter(4))
     assert told[0].fields["cl_ord_id"] == "c4"
     assert rejected(told) == RejectReason.FIRM_NOT_AUTHORIZED
+    assert rejected(desk.ask("C", enter(5, price=1))) == RejectReason.FIRM_NOT_AUTHORIZED
+
+
+def test_a_mass_cancel_does_not_count_for_the_request_rate() -> None:
+    desk = Desk()
+    desk.open("A", limits=AccountLimits(requests_per_s=1))
+    assert [each.type for each in desk.ask("A", enter(1))] == ["A"]
+    assert rejected(desk.ask("A", mass_cancel(2, "NONE"))) == RejectReason.INVALID_SYMBOL
 
 
 def test_cancels_by_others_have_their_reasons(desk: Desk) -> None:
