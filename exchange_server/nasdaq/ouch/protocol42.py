@@ -252,6 +252,8 @@ class Ouch42(OuchProtocol):
             if size - at <= HEAD_BYTES or (end := at + 2 + (data[at] << 8 | data[at + 1])) > size:
                 return f"expected whole packets, was {data[at : at + 16]!r}"
             now.time_ns = time_ns
+            if time_ns >= market.next_due_ns:
+                market.expire()
             time_ns += 1
             message = data[at + HEAD_BYTES : end]
             letter = message[:1]

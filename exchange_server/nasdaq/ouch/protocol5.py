@@ -271,6 +271,8 @@ class Ouch5(OuchProtocol):
 
     def _carry_out(self, market: Market, account: Account, message: bytes) -> str:
         """Carry out a message of any kind, on the slow path."""
+        if market.now.time_ns >= market.next_due_ns:
+            market.expire()
         letter, length = message[:1], len(message)
         try:
             if letter == b"O" and length >= 1 + BLOCK.size:
