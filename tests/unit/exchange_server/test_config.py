@@ -90,6 +90,9 @@ def test_a_day_with_an_opening_auction_begins_in_it() -> None:
         ({"day": DaySchedule(opening_s=math.inf)}, "expected an opening auction of 0 seconds or more, was inf"),
         ({"day": DaySchedule(trading_s=math.nan)}, "expected 0 seconds of trading or more, was nan"),
         ({"day": DaySchedule(trading_s=1, closing_s=math.nan)}, "expected a closing auction of 0 seconds or more"),
+        ({"day": DaySchedule(trading_s=1e300)}, r"expected a day of at most 1000000000 seconds, was 1e\+300"),
+        ({"max_live_orders": 2**63}, "expected 1 to 9223372036854775807 live orders, was 9223372036854775808"),
+        ({"max_live_orders": 0}, "expected 1 to 9223372036854775807 live orders, was 0"),
     ],
 )
 def test_settings_that_exclude_each_other_are_refused_at_once(settings: dict[str, Any], words: str) -> None:
