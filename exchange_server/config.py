@@ -50,6 +50,7 @@ DEFAULT_INSTRUMENTS: Final = (
 
 _LIVE_IDS_ABOVE_RECORDED: Final = 10**17
 _BEGINNING_BYTES: Final = 64 * 1024
+_LONGEST_DAY_S: Final = 10**9
 
 
 class ReplayConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -209,7 +210,7 @@ class ExchangeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
             raise ExchangeConfigurationError(f"expected to keep 2 snapshots or more, or 0, was {self.keep_snapshots}")
 
     def _check_numbers(self) -> None:
-        """Raise `ExchangeConfigurationError` for a rate or a time that is out of range, NaN or infinite."""
+        """Raise `ExchangeConfigurationError` for a number that is out of range, NaN or infinite."""
         for what, value in (("a rate", self.rate_per_s), ("an fsync interval", self.fsync_interval_s)):
             if not 0 < value < math.inf:
                 raise ExchangeConfigurationError(f"expected {what} above 0, was {value:g}")
@@ -223,6 +224,10 @@ class ExchangeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
         ):
             if not 0 <= value < math.inf:
                 raise ExchangeConfigurationError(f"expected {what}, was {value:g}")
+        if (day_s := self.day.opening_s + self.day.trading_s + self.day.closing_s) > _LONGEST_DAY_S:
+            raise ExchangeConfigurationError(f"expected a day of at most {_LONGEST_DAY_S} seconds, was {day_s:g}")
+        if not 1 <= self.max_live_orders <= INT64_MAX:
+            raise ExchangeConfigurationError(f"expected 1 to {INT64_MAX} live orders, was {self.max_live_orders}")
 
     @property
     def admin_security(self) -> PortSecurity:

@@ -11,7 +11,10 @@ from twisted.logger import Logger
 from exchange_server.errors import ExchangeError
 from exchange_server.matching.inputs import AnyInput, Phase, PhaseName, Tick
 
-__all__ = ["Day", "DaySchedule", "MarketClock"]
+__all__ = ["LATEST_NS", "Day", "DaySchedule", "MarketClock"]
+
+LATEST_NS: Final = 9 * 10**18
+"""Time at which the market clock stops, in the year 2255: later requests are a nanosecond apart, and fit into int64."""
 
 
 class MarketClock:
@@ -19,7 +22,7 @@ class MarketClock:
 
     In a live market, the anchor is the wall clock at the start, and the speed is 1. In a replay, the anchor is the
     recorded start, the clock stands still until `start` and while the replay is paused, and the speed is that of the
-    replay. `monotonic_s` is injected (a reactor's ``seconds``).
+    replay. At `LATEST_NS` the clock stops. `monotonic_s` is injected (a reactor's ``seconds``).
     """
 
     def __init__(
@@ -35,8 +38,8 @@ class MarketClock:
     def now_ns(self) -> int:
         """Return the market time in nanoseconds since the UTC epoch."""
         if self._running:
-            elapsed_ns = round((self._monotonic_s() - self._anchor_s) * self._speed * 1e9)
-            self._last_ns = max(self._last_ns, self._anchor_ns + elapsed_ns)
+            elapsed_ns = min((self._monotonic_s() - self._anchor_s) * self._speed * 1e9, LATEST_NS)
+            self._last_ns = max(self._last_ns, min(self._anchor_ns + round(elapsed_ns), LATEST_NS))
         return self._last_ns
 
     def start(self) -> None:

@@ -253,9 +253,6 @@ def check_name(name: str) -> str:
 def _user(entry: _Entry) -> User:
     if not 1 <= entry.broker <= LARGEST_BROKER:
         raise ValueError(f"expected a broker of 1 to {LARGEST_BROKER}, was {entry.broker}")
-    for name in AccountLimits.__struct_fields__:
-        if getattr(entry.limits, name) < 0:
-            raise ValueError(f"expected a limit {name} of 0 (none) or more, was {getattr(entry.limits, name)}")
     return User(
         name=check_name(entry.name),
         secret=PasswordHash.parse(entry.password),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Annotated, Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
 from twisted.internet.interfaces import IAddress
@@ -22,10 +22,13 @@ from exchange_server.errors import DamagedStreamError
 __all__ = [
     "CHUNK_BYTES",
     "Audience",
+    "Count",
+    "Delay",
     "Reader",
     "ReaderLimits",
     "Readers",
     "Records",
+    "Seconds",
     "SequencedStream",
     "Tail",
     "Timers",
@@ -222,22 +225,30 @@ class Audience(Generic[F]):
         self.stream.on_append.remove(self._collect)
 
 
+Count = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
+"""Limit that is a number of things, at least one."""
+Delay = Annotated[float, msgspec.Meta(ge=0)]
+"""Time in seconds, possibly none."""
+Seconds = Annotated[float, msgspec.Meta(ge=0.01)]
+"""Time in seconds; a shorter one would keep a core busy, or leave a client no time at all."""
+
+
 class ReaderLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Limits of a server of any protocol."""
 
-    connections: int = 256
+    connections: Count = 256
     """Largest number of open connections."""
-    login_timeout_s: float = 10.0
+    login_timeout_s: Seconds = 10.0
     """Time after which a connection without a login is closed, in seconds."""
-    silence_s: float = 1.0
+    silence_s: Seconds = 1.0
     """Time without a message after which a heartbeat is sent, in seconds."""
-    burst_interval_s: float = 0.0
+    burst_interval_s: Delay = 0.0
     """Smallest time between two bursts that no client requested, in seconds; messages appended meanwhile go into the
     next burst.
     """
-    lag_bytes: int = 64 * 1024 * 1024
+    lag_bytes: Count = 64 * 1024 * 1024
     """Number of bytes by which a reader's lag may exceed its smallest lag so far; a slower reader is disconnected."""
-    stall_s: float = 30.0
+    stall_s: Seconds = 30.0
     """Time without progress after which a reader with pending bytes is disconnected, in seconds."""
 
 

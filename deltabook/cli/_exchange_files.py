@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -77,14 +78,21 @@ def verify(directory: Path, as_json: bool) -> None:
 def export_itch(directory: Path, file: Path, as_json: bool) -> None:
     """Write the feed of the journal in DIR as a daily file of ITCH 5.0, in which each message follows its length.
 
-    The messages are computed from the requests, so the exchange need not have had an ITCH port.
+    The messages are computed from the requests, so the exchange need not have had an ITCH port. If the first requests
+    were removed, the messages before the newest snapshot are those in the file of the exchange's ITCH feed.
     """
+    from exchange_server.errors import JournalDamagedError
     from exchange_server.journal.history import History
+    from exchange_server.journal.numbered_file import damage_before
     from exchange_server.journal.streams import feed_name
     from exchange_server.nasdaq.mold import framed_messages
     from exchange_server.outputs import all_outputs
 
-    walk = History(directory, all_outputs).walk(lambda _: False)
+    history, feed = History(directory, all_outputs), directory / feed_name(_ITCH)
+    walk = history.walk(lambda _: history.reader.head.first > 1, forms=(_ITCH,))
+    written = walk.begin.streams[feed.name] if walk.begin else None
+    if written is not None and (damage := damage_before(written, feed)):
+        raise JournalDamagedError(damage)
     try:
         out = file.open("wb")
     except OSError as error:
@@ -96,6 +104,10 @@ def export_itch(directory: Path, file: Path, as_json: bool) -> None:
                 out.write(b"".join(framed_messages(data)))
 
         walk.on_output = write
+        if written is not None:
+            with feed.open("rb") as packets:
+                for begin, end in pairwise((*written.offsets, written.size_bytes)):
+                    write(feed.name, packets.read(end - begin))
         with progress("applying the journal's requests") as advance:
             for number, _ in enumerate(walk.each(), 1):
                 if not number % _SHOWN_EVERY:

@@ -6,7 +6,7 @@ Every protocol has its own code for each reason.
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
@@ -109,16 +109,19 @@ both are reduced by the lots that would have traded.
 """
 
 
+Limit = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+
+
 class AccountLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Limits of an account; 0 is no limit."""
 
-    requests_per_s: int = 0
+    requests_per_s: Limit = 0
     """Largest number of requests in a second of market time; it is also the capacity of the account's token bucket."""
-    open_orders: int = 0
+    open_orders: Limit = 0
     """Largest number of live orders."""
-    order_notional: int = 0
+    order_notional: Limit = 0
     """Largest price times volume of one order, in ticks times lots."""
-    open_notional: int = 0
+    open_notional: Limit = 0
     """Largest total of price times volume of all live orders, in ticks times lots."""
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from exchange_server.matching.inputs import Party
-from exchange_server.matching.order import Account, CancelReason, Order, RefuseReason
+from exchange_server.matching.order import Account, CancelReason, Order, RefuseReason, SelfTrade
 
 __all__ = ["FeedEncoder", "FeedFan", "Imbalance", "Now", "Silence", "SilentTeller", "Teller", "Touched", "feed_of"]
 
@@ -179,8 +179,14 @@ class Teller(ABC):
         """
 
     @abstractmethod
-    def prevented(self, order: Order, volume: int, prevented: int, price_ticks: int) -> None:
-        """Publish that `volume` lots were cancelled in place of a trade of `prevented` lots with the same broker."""
+    def prevented(  # noqa: PLR0917 - the fields of the message
+        self, order: Order, volume: int, prevented: int, price_ticks: int, liquidity: str, policy: SelfTrade
+    ) -> None:
+        """Publish that `volume` lots were cancelled in place of a trade of `prevented` lots with the same broker.
+
+        ``liquidity`` is A for the resting order and R for the entering one; ``policy`` is that of the entering order's
+        account.
+        """
 
     @abstractmethod
     def replaced(self, old: Order, order: Order) -> None:
@@ -267,7 +273,9 @@ class SilentTeller(Teller):
 
     def canceled(self, order: Order, volume: int, reason: CancelReason, ref: int | bytes) -> None: ...
 
-    def prevented(self, order: Order, volume: int, prevented: int, price_ticks: int) -> None: ...
+    def prevented(  # noqa: PLR0917 - the fields of the message
+        self, order: Order, volume: int, prevented: int, price_ticks: int, liquidity: str, policy: SelfTrade
+    ) -> None: ...
 
     def replaced(self, old: Order, order: Order) -> None: ...
 

@@ -195,6 +195,7 @@ def replace_or_reduce(book: Book, order: Order, item: Replace) -> int:
 def replace_order(book: Book, old: Order, new: Order, item: object) -> None:
     """End `old` and enter `new` in its place, unless `new` is refused; see `Market.replace`."""
     shared = book.shared
+    new.broker_id = old.broker_id  # ITCH's message of a replacement has no broker
     new.flags = new.flags & ~MARKET if new.price_ticks else new.flags | MARKET
     refusal = refusal_of(shared, book, new, old)
     if refusal is not None:

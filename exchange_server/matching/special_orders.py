@@ -89,7 +89,8 @@ def end(book: Book, order: Order, reason: CancelReason) -> None:
 
 
 def _is_own(order: Order, resting: Order) -> bool:
-    return resting.account > 0 and resting.broker_id == order.broker_id
+    # The brokers of two orders of one account differ if the account's settings have changed between them.
+    return resting.account > 0 and (resting.account == order.account or resting.broker_id == order.broker_id)
 
 
 def _take(book: Book, order: Order, shown: Levels, hidden: Levels, reach: int, policy: SelfTrade) -> None:  # noqa: PLR0917 - one call
@@ -177,14 +178,14 @@ def _prevent(book: Book, order: Order, own: Order, policy: SelfTrade) -> None:
     if policy in {"oldest", "both"}:
         volume = book.cancel(own.order_id)
         own.volume = 0
-        shared.tellers[own.account].prevented(own, volume, prevented, price)
+        shared.tellers[own.account].prevented(own, volume, prevented, price, "A", policy)
     elif policy == "decrement":
         _decrement(book, own, prevented)
-        shared.tellers[own.account].prevented(own, prevented, prevented, price)
+        shared.tellers[own.account].prevented(own, prevented, prevented, price, "A", policy)
     taken = order.volume if policy in {"newest", "both"} else prevented if policy == "decrement" else 0
     if taken:
         order.volume -= taken
-        shared.tellers[order.account].prevented(order, taken, prevented, price)
+        shared.tellers[order.account].prevented(order, taken, prevented, price, "R", policy)
     if not own.volume and own.reserve:
         show_next_part(book, own)
 

@@ -28,7 +28,7 @@ from exchange_server.nasdaq.itch import (
     trading_packet,
 )
 from exchange_server.nasdaq.soup import ListeningServer, SoupConnection, SoupLimits
-from exchange_server.readers import SequencedStream, Timers
+from exchange_server.readers import Count, Delay, SequencedStream, Timers
 
 __all__ = ["GlimpseLimits", "GlimpseServer", "Snapshot"]
 
@@ -155,9 +155,9 @@ class Snapshot:
 class GlimpseLimits(SoupLimits, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Limits of the snapshot server."""
 
-    fresh_s: float = 1.0
+    fresh_s: Delay = 1.0
     """Time for which a snapshot is also sent to further clients, in seconds; at least until it is complete."""
-    snapshots: int = 4
+    snapshots: Count = 4
     """Largest number of snapshots in memory, about 50 bytes for each displayed order.
 
     Beyond that number clients share the newest snapshot, however old, and join the feed at an earlier message.

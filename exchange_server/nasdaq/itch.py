@@ -21,7 +21,7 @@ from exchange_server.matching.order import Order
 from exchange_server.matching.outputs import FeedEncoder, Imbalance, Now
 from exchange_server.nasdaq.listing import LARGEST_PRICE, LARGEST_SHARES, Listing, list_instruments
 from exchange_server.nasdaq.soup import ListeningServer, SoupConnection, SoupLimits
-from exchange_server.readers import SequencedStream, Timers
+from exchange_server.readers import Count, Delay, SequencedStream, Timers
 
 __all__ = [
     "ItchEncoder",
@@ -517,8 +517,8 @@ class ItchLimits(SoupLimits, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     every order would delay the next order by more than all other work does.
     """
 
-    connections: int = 2_000
-    burst_interval_s: float = 0.000_5
+    connections: Count = 2_000
+    burst_interval_s: Delay = 0.000_5
 
 
 class ItchServer(ListeningServer):

@@ -20,7 +20,7 @@ from twisted.logger import Logger
 from deltabook.wire.errors import WireError
 from deltabook.wire.mold import HEADER_BYTES, PAYLOAD_LIMIT_BYTES, encode_end, encode_head, encode_packet, parse_request
 from exchange_server.errors import DamagedStreamError
-from exchange_server.readers import Records, SequencedStream, Timers
+from exchange_server.readers import Count, Records, SequencedStream, Timers
 
 __all__ = ["MoldRequestServer", "MoldSender", "RequestLimits", "datagrams", "framed_messages"]
 
@@ -201,11 +201,11 @@ class RequestLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     The source address of a datagram can be forged: the limits also bound the replies to a host that sent no request.
     """
 
-    replies_per_s: int = 500
+    replies_per_s: Count = 500
     """Largest number of replies per second to one host, whatever its ports, and in one burst."""
-    all_replies_per_s: int = 5_000
+    all_replies_per_s: Count = 5_000
     """Largest number of replies per second to all hosts together."""
-    hosts: int = 1_024
+    hosts: Count = 1_024
     """Largest number of remembered hosts; the host with the oldest request is forgotten first."""
 
 

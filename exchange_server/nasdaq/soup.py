@@ -38,10 +38,12 @@ from deltabook.wire.soupbin import (
 from exchange_server.logins import LoginGate, User
 from exchange_server.readers import (
     Audience,
+    Delay,
     Reader,
     ReaderLimits,
     Readers,
     Records,
+    Seconds,
     SequencedStream,
     Tail,
     Timers,
@@ -59,11 +61,11 @@ _EARLY_LIMIT_BYTES: Final = 64 * 1024
 class SoupLimits(ReaderLimits, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Limits of a SoupBinTCP server."""
 
-    idle_s: float = 15.0
+    idle_s: Seconds = 15.0
     """Time without a message after which a client is disconnected, in seconds, unless its login requests another time
     (as in SoupBinTCP 4.10).
     """
-    farewell_s: float = 5.0
+    farewell_s: Delay = 5.0
     """Time in seconds that a client has, after the end of its session, to close its connection; then the server closes
     it.
     """

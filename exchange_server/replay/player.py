@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from twisted.logger import Logger
 
+from exchange_server.day import LATEST_NS
 from exchange_server.errors import ExchangeError, OperationError
 from exchange_server.matching.inputs import Recorded
 from exchange_server.replay.crossing import CrossedRows
@@ -230,7 +231,7 @@ class Player:
         if batch and (self._speed is None or self.is_seeking):
             exchange.clock.advance_to(batch[-1].time_ns)
         if self.is_seeking and (r is None or r.time_ns >= until_ns or r.position >= until_position):
-            exchange.clock.advance_to(self._seek_ns)
+            exchange.clock.advance_to(min(self._seek_ns, LATEST_NS))
             self._seek_position = self._seek_ns = 0
         return batch
 

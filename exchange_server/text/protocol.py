@@ -19,7 +19,7 @@ from exchange_server.matching.inputs import (
 )
 from exchange_server.matching.market import AccountProtocol, Market
 from exchange_server.matching.market_state import INT64_MAX
-from exchange_server.matching.order import Account, CancelReason, Order, RefuseReason
+from exchange_server.matching.order import Account, CancelReason, Order, RefuseReason, SelfTrade
 from exchange_server.matching.outputs import Now, Silence, Teller, Touched
 
 __all__ = ["PROTOCOL", "TextEncoder", "TextProtocol", "TextTeller", "account_name", "input_of"]
@@ -242,7 +242,9 @@ class TextTeller(Teller):
         else:
             self._write_order(order, "U", order.volume + order.reserve, order.price_ticks, ref, order.order_id)
 
-    def prevented(self, order: Order, volume: int, prevented: int, price_ticks: int) -> None:
+    def prevented(  # noqa: PLR0917 - the fields of the message
+        self, order: Order, volume: int, prevented: int, price_ticks: int, liquidity: str, policy: SelfTrade
+    ) -> None:
         self.canceled(order, volume, CancelReason.SELF_TRADE, order.ref)
 
     def replaced(self, old: Order, order: Order) -> None:

@@ -24,6 +24,7 @@ from exchange_server.matching.inputs import AnyInput, MassCancel, OpenAccount
 from exchange_server.matching.order import Account, AccountLimits, CancelReason, SelfTrade
 from exchange_server.readers import (
     Audience,
+    Count,
     Reader,
     ReaderLimits,
     Readers,
@@ -271,9 +272,9 @@ _DISCONNECT: Final = int(CancelReason.DISCONNECT)
 class TextLimits(ReaderLimits, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Limits of the server."""
 
-    brokers: int = 10_000
+    brokers: Count = 10_000
     """Largest number of brokers with a private stream."""
-    batch_inputs: int = 1_000
+    batch_inputs: Count = 1_000
     """Number of collected requests at which they are executed at once."""
     account: AccountLimits = AccountLimits()
     """Limits of each broker."""

@@ -167,7 +167,7 @@ def _teller_words(name: str, *fields: Any) -> str:
         order_id, _, left, volume, reason, _ = fields
         return f"canceled {order_id} {volume} {reason} left {left}"
     if name == "prevented":
-        order_id, _, left, volume, prevented, _ = fields
+        order_id, _, left, volume, prevented, *_ = fields
         return f"prevented {order_id} {volume} of {prevented} left {left}"
     if name == "refused":
         return f"refused {fields[1]}"

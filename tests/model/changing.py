@@ -58,6 +58,7 @@ def _refusal(market: ModelMarket, order: Order | None, item: Reduce | Cancel | R
 def replace(market: ModelMarket, old: Order, new: Order, item: object) -> int:
     """End one order and enter another; return its id."""
     book = market.book_at(new.locate)
+    new.broker_id = old.broker_id
     new.flags = new.flags & ~MARKET if new.price_ticks else new.flags | MARKET
     refusal = market.refusal(book, new, old)
     if refusal is not None:

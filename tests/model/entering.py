@@ -160,7 +160,8 @@ def _collar(market: ModelMarket, book: ModelBook) -> tuple[int, int]:
 
 
 def _are_prevented(order: Order, other: Order) -> bool:
-    return bool(order.account and other.account) and order.broker_id == other.broker_id
+    is_same = order.account == other.account or order.broker_id == other.broker_id
+    return bool(order.account and other.account) and is_same
 
 
 def execute(market: ModelMarket, book: ModelBook, order: Order) -> None:
@@ -215,8 +216,8 @@ def _prevent(market: ModelMarket, book: ModelBook, order: Order, other: Order) -
                 market.feed.reduced(other, prevented)
             else:
                 market.feed.deleted(other, prevented)
-        market.tell(other).prevented(other, prevented, prevented, price)
-        market.tell(order).prevented(order, prevented, prevented, price)
+        market.tell(other).prevented(other, prevented, prevented, price, "A", mode)
+        market.tell(order).prevented(order, prevented, prevented, price, "R", mode)
         if not other.volume and other.reserve:
             refresh(market, book, other)
         return
@@ -226,10 +227,10 @@ def _prevent(market: ModelMarket, book: ModelBook, order: Order, other: Order) -
         other.volume = other.reserve = 0
         if not other.flags & HIDDEN:
             market.feed.deleted(other, displayed)
-        market.tell(other).prevented(other, total, prevented, price)
+        market.tell(other).prevented(other, total, prevented, price, "A", mode)
     if mode in {"newest", "both"}:
         total, order.volume = order.volume, 0
-        market.tell(order).prevented(order, total, prevented, price)
+        market.tell(order).prevented(order, total, prevented, price, "R", mode)
 
 
 def _trial(market: ModelMarket, book: ModelBook, order: Order, low: int, high: int) -> int:

@@ -8,7 +8,7 @@ import msgspec
 
 from exchange_server.matching.inputs import Party, Wire
 from exchange_server.matching.market import AccountProtocol
-from exchange_server.matching.order import Account, CancelReason, Order, RefuseReason, Side
+from exchange_server.matching.order import Account, CancelReason, Order, RefuseReason, SelfTrade, Side
 from exchange_server.matching.outputs import FeedEncoder, Imbalance, Now, Teller, Touched
 
 __all__ = ["Said", "SaidFeed", "SaidProtocol", "SaidTeller", "WireRequest"]
@@ -129,8 +129,12 @@ class SaidTeller(Teller):
     def canceled(self, order: Order, volume: int, reason: CancelReason, ref: int | bytes) -> None:
         self._say("canceled", order.order_id, order.ref, _left(order), volume, CancelReason(reason).name, ref)
 
-    def prevented(self, order: Order, volume: int, prevented: int, price_ticks: int) -> None:
-        self._say("prevented", order.order_id, order.ref, _left(order), volume, prevented, price_ticks)
+    def prevented(
+        self, order: Order, volume: int, prevented: int, price_ticks: int, liquidity: str, policy: SelfTrade
+    ) -> None:
+        self._say(
+            "prevented", order.order_id, order.ref, _left(order), volume, prevented, price_ticks, liquidity, policy
+        )
 
     def replaced(self, old: Order, order: Order) -> None:
         self._say("replaced", old.order_id, old.ref, *_whole(order))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
-from itertools import takewhile
 from typing import Final
 
 import msgspec
@@ -164,7 +163,7 @@ class OuchTeller(Teller):
     the fields of the request in the layout of the answer.
     """
 
-    __slots__ = ("_entered", "_entered_ns", "_midnight_ns", "_now", "_packets", "_scales", "_touched", "account")
+    __slots__ = ("_midnight_ns", "_now", "_packets", "_scales", "_touched", "account")
 
     def __init__(self, account: Account, now: Now, touched: Touched, scales: ListedScales) -> None:
         self.account = account
@@ -173,8 +172,6 @@ class OuchTeller(Teller):
         self._scales = scales.by_locate
         self._midnight_ns = 0
         self._packets: list[bytes] = []
-        self._entered = b""
-        self._entered_ns = 0
 
     def _new_day(self) -> int:
         """Return the timestamp of the present time after the day has changed, and set the new midnight."""
@@ -208,18 +205,6 @@ class OuchTeller(Teller):
         state = self._state_at(packet)
         packets[-1] = packet[:state] + bytes((DEAD,)) + packet[state + 1 :]
         return True
-
-    def _flag(self, order: Order, stamp: int) -> bytes:
-        """Return R for the order that the present request entered, A for a resting order.
-
-        One request may end many orders, so the packet of the order that it entered is searched for only once.
-        """
-        if self._entered_ns != self._now.time_ns:
-            now = stamp.to_bytes(8)
-            recent = takewhile(lambda packet: packet[4:12] == now, reversed(self._packets))
-            self._entered = next((packet for packet in recent if packet[3:4] in b"AU"), b"")
-            self._entered_ns = self._now.time_ns
-        return b"R" if self._entered and self._takes(self._entered, order) else b"A"
 
     @staticmethod
     @abstractmethod
@@ -293,8 +278,10 @@ class OuchProtocol(AccountProtocol):
 
     @staticmethod
     def _refuse(market: Market, account: Account, ref: int | bytes, refusal: Refusal, echo: bytes) -> None:
-        """Refuse an invalid request; like a valid one, it counts towards the request rate."""
+        """Refuse an invalid order; like a valid one, it counts towards the request rate."""
         reason, rejection = refusal.reason, Rejection(refusal.code, echo)
         if not has_tokens(account, market.now.time_ns):
             reason, rejection = RefuseReason.RATE, Rejection(None, echo)
+        elif account.killed:
+            reason, rejection = RefuseReason.KILLED, Rejection(None, echo)
         market.shared.turn_down(account.index, ref, reason, str(refusal), rejection)

@@ -23,6 +23,7 @@ from exchange_server.matching.order import (
     CancelReason,
     Order,
     RefuseReason,
+    SelfTrade,
 )
 from exchange_server.matching.outputs import Now, Touched
 from exchange_server.nasdaq.ouch.protocol import (
@@ -177,12 +178,14 @@ class Teller42(OuchTeller):
         shares = volume * self._scales[order.locate][2]
         self._write(_CANCELED(29, b"SC", self._now.time_ns % DAY_NS, order.ref, shares, CANCELED_42[reason]))
 
-    def prevented(self, order: Order, volume: int, prevented: int, price_ticks: int) -> None:
+    def prevented(  # noqa: PLR0917 - the fields of the message
+        self, order: Order, volume: int, prevented: int, price_ticks: int, liquidity: str, policy: SelfTrade
+    ) -> None:
         """Append D, a cancellation that prevents a self-trade."""
         _, tick, lot = self._scales[order.locate]
         stamp = self._now.time_ns % DAY_NS
         price = min(price_ticks * tick, _LARGEST_PRICE)
-        flag = self._flag(order, stamp)
+        flag = liquidity.encode("ascii")
         self._write(_PREVENTED(38, b"SD", stamp, order.ref, volume * lot, b"Q", prevented * lot, price, flag))
 
     def refused(self, ref: int | bytes, reason: RefuseReason, detail: str, item: object) -> None:
@@ -249,6 +252,8 @@ class Ouch42(OuchProtocol):
             if size - at <= HEAD_BYTES or (end := at + 2 + (data[at] << 8 | data[at + 1])) > size:
                 return f"expected whole packets, was {data[at : at + 16]!r}"
             now.time_ns = time_ns
+            if time_ns >= market.next_due_ns:
+                market.expire()
             time_ns += 1
             message = data[at + HEAD_BYTES : end]
             letter = message[:1]

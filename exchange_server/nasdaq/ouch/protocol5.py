@@ -11,7 +11,7 @@ from deltabook.wire.errors import WireError
 from deltabook.wire.ouch5 import Option, RejectReason, decode_options
 from exchange_server.matching.inputs import Party, Wire
 from exchange_server.matching.market import Market
-from exchange_server.matching.order import Account, CancelReason, Order, RefuseReason
+from exchange_server.matching.order import Account, CancelReason, Order, RefuseReason, SelfTrade
 from exchange_server.matching.outputs import Now, Touched
 from exchange_server.nasdaq.ouch.orders5 import (
     BLOCK,
@@ -65,7 +65,7 @@ LAST_REF: Final = 2**32 - 1
 """Largest number of an order."""
 _LARGEST_PRICE: Final = 2**64 - 1
 
-_STRATEGIES: Final = {"allow": b" ", "newest": b"N", "oldest": b"O", "both": b"B", "decrement": b"D"}
+_STRATEGIES: Final = {"newest": b"N", "oldest": b"O", "both": b"B", "decrement": b"D"}
 
 
 class Teller5(OuchTeller):
@@ -133,13 +133,14 @@ class Teller5(OuchTeller):
         shares = volume * self._scales[order.locate][2]
         packets.append(_CANCELED(19, b"SC", self._now.time_ns % DAY_NS, order.ref, shares, CANCELED_5[reason]))
 
-    def prevented(self, order: Order, volume: int, prevented: int, price_ticks: int) -> None:
+    def prevented(  # noqa: PLR0917 - the fields of the message
+        self, order: Order, volume: int, prevented: int, price_ticks: int, liquidity: str, policy: SelfTrade
+    ) -> None:
         """Append D, a cancellation that prevents a self-trade."""
         _, tick, lot = self._scales[order.locate]
         stamp = self._now.time_ns % DAY_NS
         price = min(price_ticks * tick, _LARGEST_PRICE)
-        flag = self._flag(order, stamp)
-        strategy = _STRATEGIES[self.account.self_trade]
+        flag, strategy = liquidity.encode("ascii"), _STRATEGIES[policy]
         self._write(_PREVENTED(33, b"SD", stamp, order.ref, volume * lot, b"Q", prevented * lot, price, flag, strategy))
 
     def refused(self, ref: int | bytes, reason: RefuseReason, detail: str, item: object) -> None:
@@ -270,6 +271,8 @@ class Ouch5(OuchProtocol):
 
     def _carry_out(self, market: Market, account: Account, message: bytes) -> str:
         """Carry out a message of any kind, on the slow path."""
+        if market.now.time_ns >= market.next_due_ns:
+            market.expire()
         letter, length = message[:1], len(message)
         try:
             if letter == b"O" and length >= 1 + BLOCK.size:
@@ -308,8 +311,7 @@ class Ouch5(OuchProtocol):
             return
         if stock.strip() and stock not in self._scales.by_stock:
             words = f"unknown symbol {stock!r}"
-            refusal = Refusal(RefuseReason.UNKNOWN_SYMBOL, RejectReason.INVALID_SYMBOL, words)
-            self._refuse(market, account, ref, refusal, b"")
+            market.shared.turn_down(account.index, ref, RefuseReason.UNKNOWN_SYMBOL, words, None)
             return
         market.mass_cancel(account.index, stock.decode("latin-1").rstrip(), CancelReason.USER)
         self._teller(market, account).mass_canceled(ref, firm, stock)

@@ -15,7 +15,7 @@ from exchange_server.logins import LoginGate, User
 from exchange_server.matching.inputs import AnyInput, MassCancel, OpenAccount, Wire
 from exchange_server.matching.order import Account, CancelReason
 from exchange_server.nasdaq.soup import SoupConnection, SoupLimits, SoupServer
-from exchange_server.readers import Audience, Timers, peer_of
+from exchange_server.readers import Audience, Count, Timers, peer_of
 
 __all__ = ["OuchConnection", "OuchLimits", "OuchServer"]
 
@@ -33,7 +33,7 @@ length.
 class OuchLimits(SoupLimits, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Limits of the OUCH port; limits of an account are in the users file."""
 
-    pending_bytes: int = 1 << 20
+    pending_bytes: Count = 1 << 20
     """Largest number of bytes of requests that wait for the end of the reactor's turn if the journal is synced for each
     batch; above this number the requests are carried out at once.
     """

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from deltabook.wire.symbols import Instrument
-from exchange_server.config import ExchangeConfig, ReplayConfig, rules_of
+from exchange_server.config import ExchangeConfig, PortLimits, ReplayConfig, rules_of
 from exchange_server.day import DaySchedule
 from exchange_server.errors import ExchangeConfigurationError
 from exchange_server.journal import Journal
@@ -90,6 +90,9 @@ def test_a_day_with_an_opening_auction_begins_in_it() -> None:
         ({"day": DaySchedule(opening_s=math.inf)}, "expected an opening auction of 0 seconds or more, was inf"),
         ({"day": DaySchedule(trading_s=math.nan)}, "expected 0 seconds of trading or more, was nan"),
         ({"day": DaySchedule(trading_s=1, closing_s=math.nan)}, "expected a closing auction of 0 seconds or more"),
+        ({"day": DaySchedule(trading_s=1e300)}, r"expected a day of at most 1000000000 seconds, was 1e\+300"),
+        ({"max_live_orders": 2**63}, "expected 1 to 9223372036854775807 live orders, was 9223372036854775808"),
+        ({"max_live_orders": 0}, "expected 1 to 9223372036854775807 live orders, was 0"),
     ],
 )
 def test_settings_that_exclude_each_other_are_refused_at_once(settings: dict[str, Any], words: str) -> None:
@@ -145,3 +148,20 @@ def test_a_session_goes_on_with_its_own_recording(tmp_path: Path) -> None:
         ExchangeConfigurationError, match=r"replay_begins \w{16}\), was .*replay_begins \w{16}; another"
     ):
         Journal(tmp_path / "journal", rules("other"), lambda: "S")
+
+
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [
+        ({"text": {"account": {"requests_per_s": 2**70}}}, "text.account.requests_per_s"),
+        ({"text": {"account": {"open_orders": -1}}}, "text.account.open_orders"),
+        ({"text": {"batch_inputs": 0}}, "text.batch_inputs"),
+        ({"itch": {"login_timeout_s": -1}}, "itch.login_timeout_s"),
+        ({"ouch": {"silence_s": 0}}, "ouch.silence_s"),
+        ({"glimpse": {"snapshots": 0}}, "glimpse.snapshots"),
+        ({"mold": {"hosts": 0}}, "mold.hosts"),
+    ],
+)
+def test_a_limit_that_no_port_could_keep_is_refused(limits: object, words: str) -> None:
+    with pytest.raises(msgspec.ValidationError, match=words):
+        msgspec.convert(limits, PortLimits)

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from twisted.internet.task import Clock
 
-from exchange_server.day import Day, DaySchedule, MarketClock
+from exchange_server.day import LATEST_NS, Day, DaySchedule, MarketClock
 from exchange_server.errors import JournalError
 from exchange_server.matching.inputs import Enter, Phase, Tick
 from exchange_server.matching.order import EXPIRES
@@ -26,6 +26,17 @@ def test_a_replays_clock_stands_until_it_starts() -> None:
     real.advance(2)
     assert market.now_ns() == 500 + 20_000_000_000
     assert market.seconds_until(500 + 30_000_000_000) == 1.0
+
+
+@pytest.mark.parametrize("speed", [1e12, 1e300])
+def test_the_clock_stops_before_times_exceed_an_int64(speed: float) -> None:
+    real = Clock()
+    market = MarketClock(real.seconds, 500, speed=speed)
+    real.advance(10.0**9)
+    assert market.now_ns() == LATEST_NS
+    market.advance_to(LATEST_NS + 5)
+    real.advance(1.0)
+    assert market.now_ns() == LATEST_NS + 5
 
 
 def test_advancing_moves_forward_only() -> None:

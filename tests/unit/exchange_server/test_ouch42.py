@@ -191,3 +191,11 @@ def test_unsupported_orders_are_rejected_with_the_reason(
 def test_what_is_no_message_ends_the_session(desk: Desk, data: bytes) -> None:
     assert "expected" in desk.send("A", enter_42("U"), data, enter_42("V"))
     assert short(desk.take("A"), "order_token") == [("A", "U")]
+
+
+def test_an_order_expires_before_a_later_request_that_is_rejected(desk: Desk) -> None:
+    desk.send("A", enter_42("T", time_in_force=1))
+    desk.take("A")
+    desk.time_ns += 10**9 - 1 - 1_000
+    told = desk.ask("A", cancel("NONE"), enter_42("U", price=1))
+    assert short(told, "order_token", "reason") == [("C", "T", "T"), ("J", "U", "X")]

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from deltabook.wire.ouch5 import Option, encode_options, encode_request
-from exchange_server.matching.order import Order
-from exchange_server.nasdaq.ouch.protocol5 import Teller5
+from exchange_server.matching.inputs import Enter, OpenAccount
+from exchange_server.matching.order import STOP
 from tests.generators.ouch_desk import MIDNIGHT_NS, Desk, cancel, enter, modify, replace, short
 
 
@@ -84,6 +84,51 @@ def test_an_order_prevented_at_rest_gets_the_same_message() -> None:
     assert short(told, "user_ref_num", "liquidity_flag", "decrement_shares")[2:] == [
         ("D", 1, "A", 40),
         ("D", 2, "R", 100),
+    ]
+
+
+def test_a_prevention_names_the_setting_that_was_applied() -> None:
+    """The setting of the entering order's account decides, whoever is notified."""
+    desk = Desk()
+    desk.open("A", self_trade="decrement")
+    desk.open("B", self_trade="allow")
+    desk.open("C", self_trade="oldest")
+    desk.send("A", enter(1, "S", 40))
+    desk.send("B", enter(1, "S", 40))
+    desk.send("C", enter(1, "B", 100))
+    assert [each.fields["aiq_strategy"] for each in desk.take("A") + desk.take("B") if each.type == "D"] == ["O", "O"]
+
+
+def test_an_account_with_another_broker_does_not_trade_with_itself() -> None:
+    desk = Desk()
+    desk.open("A", broker_id=7, self_trade="newest")
+    desk.send("A", enter(1, "S", 40))
+    desk.open("A", broker_id=8, self_trade="newest")
+    assert short(desk.ask("A", enter(2, "B", 100)), "user_ref_num", "decrement_shares") == [("A", 2), ("D", 2, 100)]
+
+
+def test_a_replacement_keeps_the_broker_that_the_feed_has() -> None:
+    """ITCH announces a replacement without a broker: the listeners keep that of the first order."""
+    desk = Desk()
+    desk.open("A", broker_id=7)
+    desk.send("A", enter(1, "S", 40))
+    desk.open("A", broker_id=8)
+    desk.send("A", replace(1, 2, 50), enter(3, "S", 40))
+    assert [order.broker_id for order in desk.market.books["ACME"].resting()] == [8, 7]
+
+
+def test_an_order_that_rests_when_a_stop_enters_is_the_resting_one() -> None:
+    """An order may be prevented from trading at rest by a stop that its own execution has triggered."""
+    desk = Desk()
+    desk.open("A")
+    desk.apply(OpenAccount(0, "text:7", "text", 7, self_trade="oldest"))
+    stop = desk.market.accounts[-1].index
+    desk.apply(Enter(0, stop, 7, 1, "ACME", "S", 10, 1_000, STOP, stop_ticks=1_000))
+    desk.rest("S", 10, 1_000)
+    assert short(desk.ask("A", enter(1, "B", 30)), "liquidity_flag", "aiq_strategy") == [
+        ("A",),
+        ("E", "R"),
+        ("D", "A", "O"),
     ]
 
 
@@ -246,22 +291,3 @@ def test_a_replacement_inherits_capacity_cross_side_and_symbol(desk: Desk) -> No
         "N",
         "r2",
     ]
-
-
-def test_prevention_costs_the_same_for_each_ended_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    desk, looks = Desk(), 0
-    takes = Teller5._takes
-
-    def counted(packet: bytes, order: Order) -> bool:
-        nonlocal looks
-        looks += 1
-        return takes(packet, order)
-
-    monkeypatch.setattr(Teller5, "_takes", staticmethod(counted))
-    desk.open("A", self_trade="oldest")
-    count = 300
-    desk.send("A", *(enter(ref, "S", 1) for ref in range(1, count + 1)))
-    desk.take("A")
-    told = desk.ask("A", enter(count + 1, "B", count))
-    assert short(told, "user_ref_num", "liquidity_flag")[1:] == [("D", ref, "A") for ref in range(1, count + 1)]
-    assert looks <= 3 * count

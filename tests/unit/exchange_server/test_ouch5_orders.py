@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from deltabook.wire._messages import DecodedMessage
-from deltabook.wire.ouch5 import Option, RejectReason
+from deltabook.wire.ouch5 import Option, RejectReason, encode_request
 from exchange_server.matching.inputs import Enter, Kill, MassCancel, Phase, PhaseName, Tick
 from exchange_server.matching.order import MARKET, STOP, AccountLimits, RefuseReason
 from exchange_server.matching.order import CancelReason as MarketReason
@@ -23,6 +23,10 @@ def desk() -> Iterator[Desk]:
     desk.open("A")
     yield desk
     desk.market._check()
+
+
+def mass_cancel(ref: int, symbol: str) -> bytes:
+    return encode_request("C", user_ref_num=ref, firm="FIRM", symbol=symbol)
 
 
 def rejected(told: list[DecodedMessage]) -> RejectReason:
@@ -213,6 +217,28 @@ def test_the_markets_refusals_have_their_words() -> None:
     told = desk.ask("C", enter(4))
     assert told[0].fields["cl_ord_id"] == "c4"
     assert rejected(told) == RejectReason.FIRM_NOT_AUTHORIZED
+    assert rejected(desk.ask("C", enter(5, price=1))) == RejectReason.FIRM_NOT_AUTHORIZED
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [mass_cancel(2, ""), mass_cancel(2, "NONE"), enter(2, price=1), b"Q"],
+    ids=["mass cancel", "unlisted symbol", "rejected", "query"],
+)
+def test_an_order_expires_before_any_later_request_of_the_same_bytes(desk: Desk, request_: bytes) -> None:
+    """The second request has the time at which the order ends."""
+    desk.send("A", enter(1, time_in_force="6", options={Option.EXPIRE_TIME: 36_001}))
+    desk.take("A")
+    desk.time_ns = MIDNIGHT_NS + 36_001 * 10**9 - 1 - 1_000
+    told = desk.ask("A", cancel(7), request_)
+    assert (told[0].type, told[0].fields["reason"], told[0].fields["timestamp"]) == ("C", "T", 36_001 * 10**9)
+
+
+def test_a_mass_cancel_does_not_count_for_the_request_rate() -> None:
+    desk = Desk()
+    desk.open("A", limits=AccountLimits(requests_per_s=1))
+    assert [each.type for each in desk.ask("A", enter(1))] == ["A"]
+    assert rejected(desk.ask("A", mass_cancel(2, "NONE"))) == RejectReason.INVALID_SYMBOL
 
 
 def test_cancels_by_others_have_their_reasons(desk: Desk) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from deltabook.wire.symbols import Instrument
+from exchange_server.day import LATEST_NS
 from exchange_server.errors import JournalError, OperationError
 from exchange_server.matching.inputs import Enter, MarketRules
 from exchange_server.replay import DbtoasterLoader, Loader
@@ -196,6 +197,17 @@ def test_a_seek_beyond_the_end_plays_all_of_it(tmp_path: Path) -> None:
     run.clock.pump([0.0] * 10)
     assert player.finished
     assert player.position == 700
+    run.close()
+
+
+def test_a_seek_to_the_end_of_time_leaves_times_for_requests(tmp_path: Path) -> None:
+    run = life(tmp_path)
+    player = run.play(trace(tmp_path, 700), 1.0)
+    run.clock.advance(0)
+    player.seek_time(2**63 - 1)
+    run.clock.pump([0.0] * 10)
+    assert player.position == 700
+    assert run.market_clock.now_ns() == LATEST_NS
     run.close()
 
 

@@ -12,6 +12,7 @@ from deltabook.cli import _exchange_files, main
 from deltabook.wire.itch import decode_message, frames
 from exchange_server.logins import PasswordHash
 from exchange_server.matching.inputs import Enter
+from tests.generators.journals import open_exchange, random_inputs
 from tests.generators.text_floor import Floor
 
 
@@ -81,6 +82,27 @@ def test_a_feed_that_was_text_is_written_as_a_file_of_itch(journal: tuple[Path, 
     assert (kinds.count("F"), kinds.count("E")) == (10, 10)
     found = json.loads(run("export-itch", str(journal[0]), str(out), "--json").stdout)
     assert found == {"file": str(out), "messages": len(kinds), "inputs": 20}
+
+
+def test_a_feed_is_exported_whole_after_requests_were_removed(tmp_path: Path) -> None:
+    rules, inputs = random_inputs(8, 400)
+    for name, keep in (("whole", None), ("pruned", 2)):
+        exchange = open_exchange(tmp_path / name, rules, keep=keep)
+        for at in range(0, len(inputs), 100):
+            exchange.submit(inputs[at : at + 100])
+            exchange.snapshot()
+        exchange.close()
+    whole, pruned, feed = tmp_path / "whole.itch", tmp_path / "pruned.itch", tmp_path / "pruned" / "feed.itch"
+    found = [
+        json.loads(run("export-itch", str(tmp_path / path.stem), str(path), "--json").stdout)
+        for path in (whole, pruned)
+    ]
+    assert whole.read_bytes() == pruned.read_bytes()
+    assert [each["messages"] for each in found] == [len(list(frames(whole.read_bytes())))] * 2
+    assert [each["inputs"] for each in found] == [400, 400]
+    feed.write_bytes(bytes((1,)) + feed.read_bytes()[1:])
+    line = fails_with(run("export-itch", str(feed.parent), str(pruned)))
+    assert f"expected the bytes that were written to {feed}, was damage" in line
 
 
 def test_a_file_that_cannot_be_written_is_one_line(journal: tuple[Path, list[str]], tmp_path: Path) -> None:
