@@ -15,7 +15,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from deltabook.backup import BackupError
+from deltabook.backup import BackupError, back_up, restore
 from deltabook.cli._root import REMEDY, main, one_line
 from deltabook.repair import PartFindings, repair
 from deltabook.wire.errors import DamageError
@@ -139,6 +139,32 @@ def test_damage_gives_right_answers_or_a_refusal(
     else:
         file.write_bytes(change(file.read_bytes()))
     assert outcome(path, part, file, whole[1]) == documented()[row, fault]
+
+
+@pytest.mark.parametrize(("row", "fault"), list(cases()))
+def test_a_backup_hides_no_damage(whole: tuple[Path, dict[str, Any]], tmp_path: Path, row: str, fault: str) -> None:
+    """A start on a copy must not accept what a start on the original refuses: a copy has no lock with a boot."""
+    part, pattern, place = FILES[row]
+    path = tmp_path / "runs"
+    shutil.copytree(whole[0], path)
+    file = sorted((path / part).glob(pattern))[place]
+    change = FAULTS[fault]
+    if change is None:
+        file.unlink()
+    else:
+        file.write_bytes(change(file.read_bytes()))
+    refusal = ""
+    try:
+        back_up(path / part, tmp_path / "backup")
+    except BackupError as error:
+        refusal = str(error)
+    if refusal:
+        assert str(path / part) in refusal
+        assert ".stage" not in refusal
+        return
+    shutil.rmtree(path / part)
+    restore(tmp_path / "backup", path / part)
+    assert ANSWERS[part](path / part) == whole[1][part], "an answer is wrong"
 
 
 @pytest.mark.parametrize(
