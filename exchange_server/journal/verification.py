@@ -240,6 +240,9 @@ class _Comparison:
                 self._disk.close(descriptor)
         except FileNotFoundError:
             stored, rest = b"", -len(derived)
+        except OSError as error:
+            self._problems[name] = f"expected to read {path}, was {error.strerror}"
+            return 0
         same = len(stored) if derived.startswith(stored) else _same(derived, stored)
         if same < len(stored):
             self._problems[name] = f"expected what follows from the inputs in {path}, was other at byte {offset + same}"

@@ -217,6 +217,32 @@ def test_requests_that_a_start_misses_are_not_repaired(whole: tuple[Path, dict[s
     assert contents(path) == listed
 
 
+@pytest.mark.parametrize("pattern", ["feed.lines", "private/*"])
+def test_a_directory_in_place_of_a_stream_is_replaced(
+    whole: tuple[Path, dict[str, Any]], tmp_path: Path, pattern: str
+) -> None:
+    """No reader of a directory names it in its error."""
+    path = tmp_path / "exchange"
+    shutil.copytree(whole[0] / "exchange", path)
+    file = min(path.glob(pattern))
+    file.unlink()
+    file.mkdir()
+    (found,) = repair(path)
+    assert [each.problem for each in found.findings] == [f"expected to read {file}, was Is a directory"]
+    assert all(each.is_repairable for each in found.findings)
+    assert ANSWERS["exchange"](path) == whole[1]["exchange"]
+
+
+def test_a_program_whose_link_leads_nowhere_is_missing(whole: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+    path = tmp_path / "runtime"
+    shutil.copytree(whole[0] / "runtime", path)
+    file = min(path.glob("epochs/programs/*"))
+    file.unlink()
+    file.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(DamageError, match=r"expected the catalogue of epoch 0 in .*programs, was none"):
+        ANSWERS["runtime"](path)
+
+
 def test_the_documented_table_is_the_tested_one() -> None:
     assert set(documented()) == {(row, fault) for row in FILES for fault in FAULTS}
 
