@@ -243,6 +243,17 @@ def test_a_program_whose_link_leads_nowhere_is_missing(whole: tuple[Path, dict[s
         ANSWERS["runtime"](path)
 
 
+@pytest.mark.parametrize("part", ["", "exchange"])
+def test_a_backup_is_not_repaired(whole: tuple[Path, dict[str, Any]], tmp_path: Path, part: str) -> None:
+    """The locks of a check, even of a dry one, would be files that `restore` does not expect."""
+    backup = tmp_path / "backup"
+    back_up(whole[0], backup)
+    with pytest.raises(BackupError, match=r"expected a run directory, was one of the backup .*backup: `deltabook re"):
+        repair(backup / part, is_dry=True)
+    restore(backup, tmp_path / "restored")
+    assert [each.findings for each in repair(tmp_path / "restored")] == [()] * len(ANSWERS)
+
+
 def test_the_documented_table_is_the_tested_one() -> None:
     assert set(documented()) == {(row, fault) for row in FILES for fault in FAULTS}
 
