@@ -30,7 +30,7 @@ from algo_engine.desk.trades import SPOOL
 from algo_engine.errors import JournalDamaged
 from deltabook.backup import BackupError
 from deltabook.backup.copying import STATE, read_recovered
-from deltabook.backup.manifest import Kind, find_parts
+from deltabook.backup.manifest import MANIFEST, Kind, find_parts
 from deltabook.wire.directories import aside_name, set_aside, this_process
 from exchange_server.day import MarketClock
 from exchange_server.errors import DirectoryInUseError, JournalError
@@ -409,10 +409,16 @@ def repair(directory: Path, *, is_dry: bool = False) -> list[PartFindings]:
     """Check a run directory, or those directly below a directory, and recreate damaged files from their sources.
 
     With ``is_dry`` nothing is changed, and the actions are only described. The processes must have ended; raises the
-    error of the part whose process runs. Raises `deltabook.backup.BackupError`, before anything is changed, if there is
-    no run directory or if one of its files may not be read or changed.
+    error of the part whose process runs. Raises `deltabook.backup.BackupError`, before anything is changed, for a
+    backup, if there is no run directory, or if one of its files may not be read or changed.
     """
     parts = find_parts(directory)
+    for place in (directory.resolve(), directory.resolve().parent):
+        if (place / MANIFEST).is_file():  # a check would leave locks there, and `restore` refuses further files
+            raise BackupError(
+                f"expected a run directory, was one of the backup {place}: `deltabook restore` checks it; remove "
+                f"{MANIFEST} if processes have run on it since"
+            )
     for part in parts:
         _check_access(part.directory, is_dry)
     return [

@@ -111,6 +111,7 @@ class Flow:
         self._formats: list[RecordingFormat] = []
         self._units: list[int] = []
         sizes: dict[str, tuple[str, str]] = {}
+        owners: dict[str, Loader] = {}
         for file in files:
             form = file.format or detect_format(file)
             self._formats.append(form)
@@ -133,6 +134,13 @@ class Flow:
                     )
                 if sizes.setdefault(symbol, scale) != scale:
                     raise ConfigurationError(f"expected one scale of {symbol} in all files, was that of {form} too")
+                other = owners.setdefault(symbol, loader)
+                if other.symbols != loader.symbols:
+                    raise ConfigurationError(
+                        f"expected files with the same symbols or with none in common, was {symbol} in "
+                        f"{other.path.name} with {', '.join(other.symbols)} and in {loader.path.name} with "
+                        f"{', '.join(loader.symbols)}; name one symbol for each file (--data SYMBOL=FILE)"
+                    )
         self.instruments = tuple(Instrument(symbol, *sizes[symbol]) for symbol in sizes)
         """Instruments of the files."""
         origins = [source_format(form, file.path) for form, file in zip(self._formats, files, strict=True)]
@@ -186,6 +194,7 @@ class Flow:
 
     def _days(self, numbers: Sequence[int]) -> Iterator[Record]:
         latest_ns = 0
+        ended: list[int] = []
         for place, number in enumerate(numbers):
             loader, first, units = self._loaders[number], number << FILE_SHIFT, self._units[number]
             begin_ns = count = 0
@@ -197,6 +206,8 @@ class Flow:
                         begin_ns = record.time_ns
                         if place and begin_ns < latest_ns:
                             raise self._out_of_order(numbers[place - 1], number, begin_ns)
+                        yield from self._ends(ended, record)
+                        ended.clear()
                     self._spans[number] = (begin_ns, record.time_ns)
                     if first:
                         record = _moved(record, first)  # noqa: PLW2901
@@ -206,6 +217,16 @@ class Flow:
                     yield record
             except ExchangeError as error:
                 raise ConfigurationError(str(error)) from error
+            ended.append(number)
+
+    def _ends(self, ended: Sequence[int], begin: Record) -> Iterator[Record]:
+        """Yield the deletions of the orders that files have left, before the first record of the file that follows.
+
+        No record of a later file is about these orders: they would stay in the book for ever.
+        """
+        for number in ended:
+            for symbol, order_id in self._crossed[number].live_orders():
+                yield Record(begin.position, begin.time_ns, order_id + (number << FILE_SHIFT), 0, "D", 0, 0, symbol)
 
     def _checked(self, number: int) -> Iterator[Record]:
         """Yield the records of a file and observe its own book; raise `CrossedDataError` if it is crossed too often."""

@@ -141,7 +141,8 @@ def back_up(directory: Path, target: Path, now_ns: Callable[[], int] = time.time
         (stage / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(manifest)))
         stored = _published(stage, target, manifest)
     except OSError as error:
-        raise BackupError(f"expected to write {target}, was: {error.strerror or error}") from None
+        where = f" at {error.filename}" if error.filename else ""
+        raise BackupError(f"expected to write {target}, was: {error.strerror or error}{where}") from None
     finally:
         shutil.rmtree(stage, ignore_errors=True)
     return BackedUp(str(target), manifest, stored)
@@ -164,11 +165,15 @@ def _copied(part: Part, stage: Stage) -> PartEntry:
         stage.begin()
         try:
             position = _COPIES[part.kind](part, stage)
-        except MovedError as error:
+        except (BackupError, MovedError) as error:
+            # The copies are checked, and then removed: the file to look at is the one that was copied.
+            words = str(error).replace(str(stage.directory), str(part.directory))
+            if isinstance(error, BackupError):
+                raise BackupError(words) from None
             if attempt == _ATTEMPTS - 1:
                 raise BackupError(
                     f"expected {part.directory} not to change, or to keep the files that are being copied, was: "
-                    f"{error} ({_ATTEMPTS} attempts)"
+                    f"{words} ({_ATTEMPTS} attempts)"
                 ) from None
             continue
         stage.tidy()

@@ -30,12 +30,15 @@ from algo_engine.desk.trades import SPOOL
 from algo_engine.errors import JournalDamaged
 from deltabook.backup.manifest import BackupError, MovedError, Part
 from exchange_server.errors import JournalError
+from exchange_server.journal.directory import keeps_writes
 from exchange_server.journal.inputs_log import JournalReader
 from exchange_server.journal.numbered_file import damage_before
 from exchange_server.journal.snapshots import JournalSnapshots
+from exchange_server.journal.verification import surplus
+from exchange_server.outputs import all_outputs
 from runtime.engine.ingest import Recovered
 from runtime.epochs import EpochLog, EpochLogError, EpochLogReader, ResultLog, SnapshotDirectory, TornSegmentError
-from runtime.state import SqliteStore, StateError
+from runtime.state import SqliteStore, StateError, check_store
 
 __all__ = ["STATE", "Stage", "copy_algo", "copy_exchange", "copy_runtime", "read_recovered", "unread_epochs"]
 
@@ -78,7 +81,7 @@ class Stage:
         except FileNotFoundError:
             raise MovedError(f"{source} no longer exists") from None
         except OSError as error:
-            raise BackupError(f"expected to copy {source} to {target.parent}, was: {error.strerror}") from None
+            raise BackupError(f"expected to copy {source} into the backup, was: {error.strerror}") from None
         hidden.rename(target)
 
     def copy_some(self, source: Path, names: Iterable[str], *, is_final: bool = False) -> list[str]:
@@ -140,18 +143,20 @@ _ROUNDS: Final = 20
 
 
 def copy_exchange(part: Part, stage: Stage) -> dict[str, str | int]:
-    """Copy a journal and read every record of it; return its position.
+    """Copy a journal, read every record of it, and apply the requests since its newest snapshot; return its position.
 
-    Raise `MovedError` if so much was removed meanwhile that no market can start from the rest.
+    Raise `MovedError` if so much was removed meanwhile that no market can start from the rest, and `BackupError` where
+    an exchange would not start on the part.
     """
     source = part.directory
+    is_whole = keeps_writes(source)
     stage.copy_some(source / "snapshots", names_in(source / "snapshots", "[0-9]*"), is_final=True)
     for name in names_in(source, "feed.*"):
         stage.copy(source / name, name)
     stage.copy_some(source / "private", names_in(source / "private", "*.lines", "*.packets"))
     _copy_inputs(part, stage)
     try:
-        reader = JournalReader(stage.path("inputs"))
+        reader = JournalReader(stage.path("inputs"), keeps_writes=is_whole)
         snapshots = JournalSnapshots(stage.path("snapshots")).newest()
         newest = next((snapshot for snapshot in snapshots if snapshot.session == reader.head.session), None)
         first = reader.head.first
@@ -167,7 +172,24 @@ def copy_exchange(part: Part, stage: Stage) -> dict[str, str | int]:
             raise BackupError(f"{why}: start the exchange again, or `deltabook repair` it, before it is copied")
     if newest is not None and newest.inputs > inputs:
         raise MovedError(f"a snapshot of request {newest.inputs} is newer than the requests, which end at {inputs}")
+    if is_whole:
+        _expect_published(source, stage)
     return {"session": reader.head.session, "requests": inputs}
+
+
+def _expect_published(source: Path, stage: Stage) -> None:
+    """Raise `BackupError` if there are messages whose requests are missing: a start on the copy, which has no lock,
+    would cut these messages.
+    """
+    try:
+        messages = surplus(stage.directory, all_outputs)
+    except JournalError as error:
+        raise BackupError(str(error)) from None
+    if messages:
+        raise BackupError(
+            f"expected requests in {source / 'inputs'} with everything that was published, were fewer: {messages} "
+            f"(`deltabook repair {source}` prints what to do)"
+        )
 
 
 def _copy_inputs(part: Part, stage: Stage) -> None:
@@ -202,11 +224,17 @@ def copy_runtime(part: Part, stage: Stage) -> dict[str, str | int]:
     Raise `MovedError` if something that belongs to the epoch was removed before it was copied.
     """
     source = part.directory
+    newest = EpochLogReader(source / "epochs").latest()
     _copy_state(source, stage)
     recovered = read_recovered(stage.path(STATE))
     if recovered is None:
         raise BackupError(f"expected a run directory with an epoch, was {source}, which has none yet")
     epoch = recovered.record.epoch
+    if epoch < newest:
+        raise BackupError(
+            f"expected the state at {source / STATE} to have the newest epoch {newest}, was {epoch}: it or its log has "
+            f"lost commits (`deltabook repair {source}` prints what to do)"
+        )
     stage.copy_some(source / "results", _up_to(source / "results", epoch, "*.result", "*.full"), is_final=True)
     stage.copy_some(source / "snapshots", _up_to(source / "snapshots", epoch, "*.snapshot"), is_final=True)
     _copy_epochs(source / "epochs", stage, epoch)
@@ -265,10 +293,14 @@ def _copy_state(source: Path, stage: Stage) -> None:
             (verdict,) = database.execute("PRAGMA quick_check(1)").fetchone()
     except sqlite3.Error as error:
         if shutil.disk_usage(path.parent).free < 2 * _size(path, stage.path(_LOG)):
-            raise BackupError(f"expected room to check {STATE} at {path.parent}, was: {error}") from None
+            raise BackupError(f"expected room beside the backup to check {STATE}, was: {error}") from None
         verdict = str(error)
     if verdict != "ok":
         raise BackupError(f"expected a sound database at {source / STATE}, was: {verdict}")
+    try:
+        check_store(path)
+    except StateError as error:
+        raise BackupError(f"expected a sound database at {source / STATE}, was: {error}") from None
 
 
 def _size(*paths: Path) -> int:
@@ -308,7 +340,11 @@ def _copy_epochs(source: Path, stage: Stage, newest: int) -> None:
     for name in names_in(directory, "[0-9]*.program"):
         stage.copy(directory / name, f"epochs/programs/{name}", is_final=True)
     log = EpochLogReader(stage.path("epochs"))
-    for epoch in range(newest, log.first() - 1, -1):
+    try:
+        first = log.first()
+    except EpochLogError as error:
+        raise BackupError(str(error)) from None
+    for epoch in range(newest, first - 1, -1):
         name = log.path(epoch).name
         try:
             stage.copy(source / name, f"epochs/{name}", is_final=True)

@@ -14,10 +14,10 @@ from exchange_server.journal.disk import LOCAL_DISK, JournalDisk
 from exchange_server.journal.history import History, MakeOutputs, Walk
 from exchange_server.journal.numbered_file import damage_before
 from exchange_server.journal.snapshots import JournalSnapshots, Snapshot
-from exchange_server.journal.streams import feed_name, kind_of
+from exchange_server.journal.streams import PRIVATE, feed_name, kind_of
 from exchange_server.matching.outputs import Now
 
-__all__ = ["Verified", "verify"]
+__all__ = ["Verified", "surplus", "verify"]
 
 _COMPARED_BYTES: Final = 1 << 18
 """Number of bytes compared at a time."""
@@ -97,6 +97,33 @@ def verify(directory: Path, make_outputs: MakeOutputs, disk: JournalDisk = LOCAL
     )
 
 
+def surplus(directory: Path, make_outputs: MakeOutputs, disk: JournalDisk = LOCAL_DISK) -> str:
+    """Return a text that names the streams' files with more bytes than follow from the requests; empty without any.
+
+    The requests since the newest snapshot are applied; nothing is changed. Raise `JournalError` if the journal cannot
+    be read.
+    """
+    history = History(directory, make_outputs, disk)
+    made, _ = make_outputs(history.reader.head.rules, Now())
+    newest = next(JournalSnapshots(directory / SNAPSHOTS, disk).newest(), None)
+    written = made if newest is None else newest.encoders  # an earlier exchange may have left another form's file
+    forms = [form for form in made if form in written and disk.is_file(directory / feed_name(form))]
+    walk = history.walk(forms=forms)
+    sizes = {name: at.size_bytes for name, at in walk.begin.streams.items()} if walk.begin else {}
+
+    def count(name: str, data: bytes) -> None:
+        sizes[name] = sizes.get(name, 0) + len(data)
+
+    walk.on_output = count
+    for _ in walk.each():
+        pass
+    private = [f"{PRIVATE}/{name}" for name in disk.names(directory / PRIVATE) if name.endswith((".lines", ".packets"))]
+    more = {
+        name: _file_size(directory / name, disk) - sizes.get(name, 0) for name in (*map(feed_name, forms), *private)
+    }
+    return "; ".join(f"{count} bytes more in {name}" for name, count in more.items() if count > 0)
+
+
 def _compare_snapshots(
     history: History, snapshots: JournalSnapshots, walk: Walk
 ) -> tuple[list[int], list[str], dict[str, str]]:
@@ -140,12 +167,15 @@ def _words(number: int, snapshots: JournalSnapshots, why: str) -> str:
 
 def _size(directory: Path, disk: JournalDisk) -> int:
     """Return the size of all segments in bytes."""
-    total = 0
-    for name in disk.names(directory / INPUTS):
-        descriptor = disk.open(directory / INPUTS / name, read_only=True)
-        total += disk.size(descriptor)
+    return sum(_file_size(directory / INPUTS / name, disk) for name in disk.names(directory / INPUTS))
+
+
+def _file_size(path: Path, disk: JournalDisk) -> int:
+    descriptor = disk.open(path, read_only=True)
+    try:
+        return disk.size(descriptor)
+    finally:
         disk.close(descriptor)
-    return total
 
 
 def _difference(history: History, snapshot: Snapshot | None, walk: Walk) -> str:
@@ -210,6 +240,9 @@ class _Comparison:
                 self._disk.close(descriptor)
         except FileNotFoundError:
             stored, rest = b"", -len(derived)
+        except OSError as error:
+            self._problems[name] = f"expected to read {path}, was {error.strerror}"
+            return 0
         same = len(stored) if derived.startswith(stored) else _same(derived, stored)
         if same < len(stored):
             self._problems[name] = f"expected what follows from the inputs in {path}, was other at byte {offset + same}"

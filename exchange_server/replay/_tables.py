@@ -162,7 +162,8 @@ def _text(column: Any) -> Any:
     if pa.types.is_boolean(column.type) or pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         return column.cast(pa.string())
     if pa.types.is_floating(column.type):
-        return pa.array([None if value is None else repr(value) for value in column.to_pylist()], pa.string())
+        number = column.type.to_pandas_dtype()  # a shorter float has a shorter text than the equal Python number
+        return pa.array([None if value is None else str(number(value)) for value in column.to_pylist()], pa.string())
     if pa.types.is_dictionary(column.type):
         return _text(column.dictionary_decode())
     return column.cast(pa.string())

@@ -46,6 +46,10 @@ class CrossedRows:
         """Share of crossed rows in all rows, 0 to 1."""
         return self.crossed / self.rows if self.rows else 0.0
 
+    def live_orders(self) -> list[tuple[str, int]]:
+        """Return symbol and id of the orders that the records so far leave in the book, stale ones included."""
+        return [(symbol, order_id) for symbol, book in self._books.items() for order_id in (*book.stale, *book.orders)]
+
     def observe(self, record: Record) -> None:
         """Process the next record."""
         self.rows += 1
@@ -104,7 +108,9 @@ class _RecordedBook:
     def __init__(self) -> None:
         self.bid = _NO_BID
         self.ask = _NO_ASK
-        self._orders: dict[int, _Order] = {}
+        self.orders: dict[int, _Order] = {}
+        self.stale: dict[int, None] = {}
+        """Orders that were removed without a record of their end."""
         self._bids: dict[int, dict[int, None]] = {}
         self._asks: dict[int, dict[int, None]] = {}
         # Heaps of prices, best first. Each price with orders is in its heap at least once. The entry of a price without
@@ -114,9 +120,9 @@ class _RecordedBook:
         self._ask_heap: list[int] = []
 
     def add(self, order_id: int, is_bid: bool, price: int, volume: int, time_ns: int) -> None:
-        if order_id in self._orders or volume <= 0:
+        if order_id in self.orders or volume <= 0:
             return
-        self._orders[order_id] = _Order(is_bid, price, volume, time_ns)
+        self.orders[order_id] = _Order(is_bid, price, volume, time_ns)
         levels = self._bids if is_bid else self._asks
         level = levels.get(price)
         if level is not None:
@@ -135,8 +141,10 @@ class _RecordedBook:
             self.ask = min(self.ask, price)
 
     def change(self, record: Record) -> None:
-        order = self._orders.get(record.order_id)
+        order = self.orders.get(record.order_id)
         if order is None:
+            if record.action in {"D", "F"}:
+                self.stale.pop(record.order_id, None)
             return
         action = record.action
         if action in {"E", "X"}:
@@ -149,8 +157,8 @@ class _RecordedBook:
             self._remove(record.order_id, order)
 
     def replace(self, record: Record) -> None:
-        order = self._orders.get(record.order_id)
-        if order is not None and record.volume > 0 and record.new_id not in self._orders:
+        order = self.orders.get(record.order_id)
+        if order is not None and record.volume > 0 and record.new_id not in self.orders:
             self._remove(record.order_id, order)
             self.add(record.new_id, order.is_bid, record.price_ticks, record.volume, record.time_ns)
 
@@ -160,14 +168,16 @@ class _RecordedBook:
 
     def remove_older(self) -> None:
         """Remove the older of the first orders at the best prices."""
-        self._remove(*min(self._first(True), self._first(False), key=lambda first: first[1].time_ns))
+        order_id, order = min(self._first(True), self._first(False), key=lambda first: first[1].time_ns)
+        self._remove(order_id, order)
+        self.stale[order_id] = None
 
     def _first(self, is_bid: bool) -> tuple[int, _Order]:
         order_id = next(iter(self._bids[self.bid] if is_bid else self._asks[self.ask]))
-        return order_id, self._orders[order_id]
+        return order_id, self.orders[order_id]
 
     def _remove(self, order_id: int, order: _Order) -> None:
-        del self._orders[order_id]
+        del self.orders[order_id]
         levels = self._bids if order.is_bid else self._asks
         level = levels[order.price]
         del level[order_id]

@@ -35,6 +35,8 @@ SYNTHETIC_IDS: Final = 9 * 10**16
 _NO_LEVEL: Final = 9_999_999_999
 """Price, or its negative, of an empty level."""
 
+_BOOK_LINE: Final = re.compile(rb"-?\d{1,19}(?:,-?\d{1,19})*\r?\n?")
+
 _Side = Literal["B", "S"]
 
 
@@ -88,11 +90,8 @@ def parse_book_line(line: bytes, place: str, levels: int = 0) -> BookRow:
 
     ``levels`` is the number of levels that the line must have, 0 for any.
     """
-    try:
-        numbers = [int(field) for field in line.split(b",")]
-    except ValueError:
-        numbers = []
-    if not numbers or len(numbers) % 4:
+    numbers = list(map(int, line.split(b","))) if _BOOK_LINE.fullmatch(line) else []
+    if not numbers or len(numbers) % 4 or min(numbers[1::2]) < 0:
         raise ReplayFileError(
             f"expected ask price, ask size, bid price, bid size for each level, was {line[:100]!r}, at {place}"
         )
@@ -102,9 +101,17 @@ def parse_book_line(line: bytes, place: str, levels: int = 0) -> BookRow:
         )
     if max(numbers) > INT64_MAX:
         raise ReplayFileError(f"expected numbers of 64 bits, was {max(numbers)}, at {place}")
-    asks = {p: v for p, v in zip(numbers[0::4], numbers[1::4], strict=True) if 0 < p < _NO_LEVEL and v > 0}
-    bids = {p: v for p, v in zip(numbers[2::4], numbers[3::4], strict=True) if 0 < p < _NO_LEVEL and v > 0}
-    return BookRow(bids, asks, len(numbers) // 4)
+    asks = _side_of(numbers[0::4], numbers[1::4])
+    bids = _side_of(numbers[2::4], numbers[3::4])
+    ask_prices, bid_prices = [price for price, _ in asks], [price for price, _ in bids]
+    if ask_prices != sorted(set(ask_prices)) or bid_prices != sorted(set(bid_prices), reverse=True):
+        raise ReplayFileError(f"expected each side's levels from the best price on, was {line[:100]!r}, at {place}")
+    return BookRow(dict(bids), dict(asks), len(numbers) // 4)
+
+
+def _side_of(prices: list[int], volumes: list[int]) -> list[tuple[int, int]]:
+    """Return price and volume of the levels that are not empty."""
+    return [(p, v) for p, v in zip(prices, volumes, strict=True) if 0 < p < _NO_LEVEL and v > 0]
 
 
 class _HalfBook:
@@ -397,6 +404,7 @@ class LobsterLoader(LineLoader):
             yield number, _Message(time_ns, action, order_id, volume, price, side, broker_id)
 
     def _mended(self, lines: Iterator[tuple[int, bytes]], orderbook: Path) -> Iterator[Record]:
+        self._warn_if_cut(orderbook)
         follower = self._follower = BookFollower()
         position, symbol, levels = 0, self.symbol, 0
         book = _lines_of(orderbook)

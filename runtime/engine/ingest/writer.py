@@ -226,11 +226,12 @@ class EpochWriter:
         if self.recovered is None:
             return b""
         epoch = self.recovered.control
-        if epoch < self.log.first() and epoch not in self.log.programs():
+        control = self.log.control(epoch)
+        if not control and epoch < self.log.first():
             raise MissingSegmentError(
                 f"expected the catalogue of epoch {epoch} in {self.log.directory / PROGRAMS}, was none"
             )
-        return self.log.control(epoch)
+        return control
 
     @property
     def dead_letters(self) -> int:

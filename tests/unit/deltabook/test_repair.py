@@ -15,7 +15,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from deltabook.backup import BackupError
+from deltabook.backup import BackupError, back_up, restore
 from deltabook.cli._root import REMEDY, main, one_line
 from deltabook.repair import PartFindings, repair
 from deltabook.wire.errors import DamageError
@@ -141,6 +141,32 @@ def test_damage_gives_right_answers_or_a_refusal(
     assert outcome(path, part, file, whole[1]) == documented()[row, fault]
 
 
+@pytest.mark.parametrize(("row", "fault"), list(cases()))
+def test_a_backup_hides_no_damage(whole: tuple[Path, dict[str, Any]], tmp_path: Path, row: str, fault: str) -> None:
+    """A start on a copy must not accept what a start on the original refuses: a copy has no lock with a boot."""
+    part, pattern, place = FILES[row]
+    path = tmp_path / "runs"
+    shutil.copytree(whole[0], path)
+    file = sorted((path / part).glob(pattern))[place]
+    change = FAULTS[fault]
+    if change is None:
+        file.unlink()
+    else:
+        file.write_bytes(change(file.read_bytes()))
+    refusal = ""
+    try:
+        back_up(path / part, tmp_path / "backup")
+    except BackupError as error:
+        refusal = str(error)
+    if refusal:
+        assert str(path / part) in refusal
+        assert ".stage" not in refusal
+        return
+    shutil.rmtree(path / part)
+    restore(tmp_path / "backup", path / part)
+    assert ANSWERS[part](path / part) == whole[1][part], "an answer is wrong"
+
+
 @pytest.mark.parametrize(
     ("part", "faults", "expected"),
     [
@@ -189,6 +215,43 @@ def test_requests_that_a_start_misses_are_not_repaired(whole: tuple[Path, dict[s
     assert not any(each.is_repairable for each in found.findings)
     assert newest.name in found.findings[0].problem
     assert contents(path) == listed
+
+
+@pytest.mark.parametrize("pattern", ["feed.lines", "private/*"])
+def test_a_directory_in_place_of_a_stream_is_replaced(
+    whole: tuple[Path, dict[str, Any]], tmp_path: Path, pattern: str
+) -> None:
+    """No reader of a directory names it in its error."""
+    path = tmp_path / "exchange"
+    shutil.copytree(whole[0] / "exchange", path)
+    file = min(path.glob(pattern))
+    file.unlink()
+    file.mkdir()
+    (found,) = repair(path)
+    assert [each.problem for each in found.findings] == [f"expected to read {file}, was Is a directory"]
+    assert all(each.is_repairable for each in found.findings)
+    assert ANSWERS["exchange"](path) == whole[1]["exchange"]
+
+
+def test_a_program_whose_link_leads_nowhere_is_missing(whole: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+    path = tmp_path / "runtime"
+    shutil.copytree(whole[0] / "runtime", path)
+    file = min(path.glob("epochs/programs/*"))
+    file.unlink()
+    file.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(DamageError, match=r"expected the catalogue of epoch 0 in .*programs, was none"):
+        ANSWERS["runtime"](path)
+
+
+@pytest.mark.parametrize("part", ["", "exchange"])
+def test_a_backup_is_not_repaired(whole: tuple[Path, dict[str, Any]], tmp_path: Path, part: str) -> None:
+    """The locks of a check, even of a dry one, would be files that `restore` does not expect."""
+    backup = tmp_path / "backup"
+    back_up(whole[0], backup)
+    with pytest.raises(BackupError, match=r"expected a run directory, was one of the backup .*backup: `deltabook re"):
+        repair(backup / part, is_dry=True)
+    restore(backup, tmp_path / "restored")
+    assert [each.findings for each in repair(tmp_path / "restored")] == [()] * len(ANSWERS)
 
 
 def test_the_documented_table_is_the_tested_one() -> None:

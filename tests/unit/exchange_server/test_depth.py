@@ -186,6 +186,9 @@ def test_binance_and_parquet_are_read_alike(tmp_path: Path) -> None:
     )  # fmt: skip
     parquet.write_table(table, tmp_path / "d.parquet")
     assert list(DepthLoader(tmp_path / "d.parquet", "BTC").records()) == expected
+    short = table.set_column(table.schema.get_field_index("amount"), "amount", pa.array([3.0, 0.1], pa.float32()))
+    parquet.write_table(short, tmp_path / "short.parquet")
+    assert list(DepthLoader(tmp_path / "short.parquet", "BTC").records()) == expected
     (tmp_path / "d.csv.gz").write_bytes(gzip.compress(tardis.read_bytes()))
     assert list(DepthLoader(tmp_path / "d.csv.gz", "BTC").records()) == expected
 

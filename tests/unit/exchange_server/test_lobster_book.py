@@ -111,6 +111,23 @@ def test_a_line_that_is_no_book_is_refused_with_its_place(tmp_path: Path) -> Non
         list(LobsterLoader(messages, "ACME", orderbook=messages).records())
 
 
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (b"120,-5,90,7", "expected ask price, ask size, bid price, bid size"),
+        (b"1_20,5,90,7", "expected ask price, ask size, bid price, bid size"),
+        (b"120, 5,90,7", "expected ask price, ask size, bid price, bid size"),
+        (b"120,5,90,7,110,5,80,7", "expected each side's levels from the best price on"),
+        (b"120,5,90,7,130,5,95,7", "expected each side's levels from the best price on"),
+        (b"120,5,90,7,120,6,80,7", "expected each side's levels from the best price on"),
+    ],
+)
+def test_a_damaged_line_of_a_book_is_refused(line: bytes, words: str) -> None:
+    """A negative size would be an empty level, and a level out of its place the best or the last one."""
+    with pytest.raises(ReplayFileError, match=f"^{words}.*, at line 7$"):
+        parse_book_line(line, "line 7")
+
+
 def test_a_contradiction_is_counted() -> None:
     """An order that was shown all the time and is gone without a message is deleted, and counted."""
     from exchange_server.replay.lobster import BookChange

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import lzma
+import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from deltabook.backtest import Backtest, BacktestConfig
 from deltabook.backtest import flow as flow_module
 from deltabook.backtest.config import DataFile
 from deltabook.backtest.errors import ConfigurationError, CrossedDataError
 from deltabook.backtest.flow import Flow, detect_format
+from exchange_server.replay import Record, RecordColumns
+from exchange_server.replay.parquet import RecordingInfo, write_parquet
 from queries import QUERIES_DIR
 
 TRACE = QUERIES_DIR / "trace-5000.csv"
@@ -32,7 +38,7 @@ def test_files_of_different_symbols_are_merged_by_time(tmp_path: Path) -> None:
 
 def test_files_of_one_symbol_follow_one_another(tmp_path: Path) -> None:
     a, b = trace(tmp_path / "a.csv", 5, 9), trace(tmp_path / "b.csv", 9, 20)
-    records = list(Flow([DataFile(a, symbol="A"), DataFile(b, symbol="A")]))
+    records = [r for r in Flow([DataFile(a, symbol="A"), DataFile(b, symbol="A")]) if r.action != "D"]
     assert [r.time_ns // 10**6 for r in records] == [5, 9, 9, 20]
     assert len({r.order_id for r in records}) == 4, "the ids of one file are none of another's"
 
@@ -44,7 +50,39 @@ def test_a_file_that_overlaps_its_predecessor_is_refused(tmp_path: Path) -> None
     with pytest.raises(ConfigurationError, match=words):
         list(Flow([DataFile(a, symbol="A"), DataFile(b, symbol="A")]))
     days = [DataFile(a, symbol="A", day="2012-06-21"), DataFile(b, symbol="A", day="2012-06-22")]
-    assert len(list(Flow(days))) == 4
+    assert [r.action for r in Flow(days)] == ["B", "B", "D", "D", "B", "B"]
+
+
+def test_a_day_begins_without_the_orders_of_the_day_before(tmp_path: Path) -> None:
+    """Their ids are none of its own, so no record of it could end them: they would trade with its orders."""
+    first, empty, second = (tmp_path / name for name in ("a.csv", "b.csv", "c.csv"))
+    first.write_text("1,1,B,5,100\n2,2,S,5,110\n3,3,B,5,90\n4,3,D,0,0\n5,1,E,2,0\n6,4,S,3,120\n7,4,E,3,0\n")
+    empty.write_text("no,record\n")
+    second.write_text("1,1,B,5,50\n2,2,S,5,60\n")
+    days = [DataFile(path, "dbtoaster", "A", f"2012-06-2{n}") for n, path in enumerate((first, empty, second))]
+    records = list(Flow(days))
+    begin_ns = records[-2].time_ns
+    assert [(r.action, r.order_id, r.time_ns) for r in records[7:]] == [
+        ("D", 1, begin_ns), ("D", 2, begin_ns),
+        ("B", 1 + (2 << flow_module.FILE_SHIFT), begin_ns), ("S", 2 + (2 << flow_module.FILE_SHIFT), begin_ns + 10**6),
+    ]  # fmt: skip
+    figures = Backtest(BacktestConfig(("market_maker",), data=tuple(days))).run().figures
+    assert figures.market_trades - figures.own_trades == 2, "those of the first day"
+
+
+def test_files_that_share_some_symbols_are_refused(tmp_path: Path) -> None:
+    """They would be merged by time, as if each had a symbol of its own, also where both have the same day."""
+    both, one = tmp_path / "both.parquet", tmp_path / "one.parquet"
+    for path, symbols in ((both, ("A", "B")), (one, ("A",))):
+        records = [Record(n, n, n, 1, "B", 5, 100, symbol) for n, symbol in enumerate(symbols, 1)]
+        table = RecordColumns.from_records(records, symbols)
+        loader = SimpleNamespace(batches=lambda rows, table=table: [table])
+        write_parquet(path, cast(Any, loader), RecordingInfo("dbtoaster", "0.0001", "1", symbols))
+    words = "none in common, was A in both.parquet with A, B and in one.parquet with A; name one symbol for each file"
+    with pytest.raises(ConfigurationError, match=re.escape(words)):
+        Flow([DataFile(both), DataFile(one)])
+    merged = Flow([DataFile(both, symbol="B"), DataFile(one, symbol="A")])
+    assert [(r.time_ns, r.symbol) for r in merged] == [(1, "A"), (2, "B")]
 
 
 def crossing(path: Path, rows: int, crossed: int) -> DataFile:
