@@ -1,12 +1,13 @@
 """Rewriting of questions from PostgreSQL's SQL to DuckDB's.
 
-Some names of PostgreSQL are missing in DuckDB or defined differently (`_OWN`). In a question without such names, only
-``public.`` is replaced by blanks, and parameters by values, so that the positions of errors are exact. A question that
-reads the catalogue or calls session functions of PostgreSQL is parsed by sqlglot and written for DuckDB, with the
-tables of `SYSTEM_TABLES` under their qualified names.
+Some names of PostgreSQL are missing in DuckDB or defined differently (`_CATALOGUE`, `_CALLED`). In a question without
+such names, only ``public.`` is replaced by blanks, and parameters by values, so that the question means what DuckDB
+makes of it and the positions of errors are exact; session functions such as ``current_user`` are macros. A question
+with such names is parsed by sqlglot and written for DuckDB, with the tables of `SYSTEM_TABLES` under their qualified
+names.
 
 ```
-text ──schema blanked, parameters replaced─┬──────────────────────────▶ DuckDB, with relations and views
+text ──schema blanked, parameters replaced─┬──────────────────────────▶ DuckDB, with relations, views and macros
                                            └─sqlglot──▶ _Rewriter ────▶ DuckDB, also with `SystemCatalogue.beside`
 ```
 """
@@ -32,19 +33,23 @@ from runtime.service.postgres.tokens import Token, tokens, unquoted
 
 __all__ = ["Rewritten", "SessionFacts", "inferred_types", "is_slow", "rewritten", "session_macros", "with_values"]
 
-_OWN: Final = re.compile(
-    r"\b(pg_\w+|information_schema|reg(class|type|proc|procedure|namespace|role|oper)|current_schemas?|current_database|"
-    r"current_catalog|current_setting|current_user|session_user|user|version|quote_ident|quote_literal|array_lower|"
-    r"array_upper|to_reg\w+|has_\w+_privilege|obj_description|col_description|shobj_description|set_config|"
-    r"inet_server_\w+|txid_current|operator|format_type)\b",
-    re.IGNORECASE,
+_CATALOGUE: Final = re.compile(r"pg_\w+|information_schema|reg(class|type|proc|procedure|namespace|role|oper)")
+"""Pattern of the names of PostgreSQL's schemas, system tables and types of OIDs, which DuckDB lacks or defines
+differently."""
+_CALLED: Final = re.compile(
+    r"current_schemas|current_setting|set_config|quote_ident|quote_literal|array_lower|array_upper|to_reg\w+|"
+    r"has_\w+_privilege|obj_description|col_description|shobj_description|inet_server_\w+|txid_current|operator|"
+    r"format_type"
 )
-"""Pattern of names of PostgreSQL that DuckDB lacks or defines differently."""
+"""Pattern of the names of PostgreSQL's functions that DuckDB lacks or defines differently, except `_MACROS`; without a
+bracket after it, such a name is that of a column."""
 _MACROS: Final = frozenset(
     ("current_catalog", "current_database", "current_role", "current_schema", "current_user", "pg_backend_pid",
      "session_user", "user", "version")
 )  # fmt: skip
-"""Session functions without arguments."""
+"""Session functions without arguments; a question that has no other names of PostgreSQL is not rewritten."""
+_OWN: Final = re.compile(rf"\b({_CATALOGUE.pattern}|{_CALLED.pattern}|{'|'.join(sorted(_MACROS))})\b", re.IGNORECASE)
+"""Pattern that finds all names of PostgreSQL, and the same words in strings, comments and names of columns."""
 _SCHEMAS: Final = ("pg_catalog", "information_schema", SCHEMA)
 _REGISTERED: Final = ("regclass", "regtype", "regnamespace")
 """Types of OIDs that are shown as names; the catalogue has functions for these types."""
@@ -52,7 +57,10 @@ _AS_TEXT: Final = ("regproc", "regprocedure", "regrole", "regoper")
 """Types of OIDs that are text here."""
 _LONGEST: Final = 64 * 1024
 """Length in characters above which a text is left to DuckDB: parsing it here would take too long."""
-_DUCKDB_NAMES: Final = {"INT": "INTEGER", "TEXT": "VARCHAR", "TIMESTAMPTZ": "TIMESTAMP WITH TIME ZONE", "REAL": "FLOAT"}
+_DUCKDB_NAMES: Final = {
+    "DECIMAL": "DECIMAL(18,3)", "INT": "INTEGER", "REAL": "FLOAT", "TEXT": "VARCHAR",
+    "TIMESTAMPTZ": "TIMESTAMP WITH TIME ZONE",
+}  # fmt: skip
 """Name of a type in sqlglot → its name in DuckDB."""
 _RENAMED: Final = {
     "json_build_object": "json_object",
@@ -117,8 +125,8 @@ def rewritten(question: Question, values: Sequence[str], facts: SessionFacts, ta
     deeply to be parsed.
     """
     sql, moves = _with_values(_blanked(question.sql), question.places, values)
-    if len(question.sql) <= _LONGEST and _OWN.search(question.sql):
-        own = tokens(question.sql)
+    own = tokens(question.sql) if len(question.sql) <= _LONGEST and _OWN.search(question.sql) else []
+    if _is_of_postgres(own):
         deepest, moved = _first_too_deep(own), None
         if deepest is None:
             try:
@@ -127,7 +135,7 @@ def rewritten(question: Question, values: Sequence[str], facts: SessionFacts, ta
                 deepest = own[0]
         if moved is not None:
             return Rewritten(moved, is_moved=True)
-        if deepest is not None and not _MACROS.issuperset(map(str.lower, _own_names(question.sql))):
+        if deepest is not None:
             raise _too_deep(question, deepest)
     return Rewritten(sql, moves)
 
@@ -140,8 +148,9 @@ def is_slow(question: Question) -> bool:
 def session_macros(question: Question, facts: SessionFacts) -> tuple[str, ...]:
     """Return statements that define session functions which a question may call and DuckDB has as well.
 
-    The statements are for a question that has not been rewritten, because the question is too long or sqlglot cannot
-    parse it. Without these statements, DuckDB would return its own version, user and database.
+    The statements are for a question that has not been rewritten, because it has no other names of PostgreSQL, is too
+    long, or cannot be parsed by sqlglot. Without these statements, DuckDB would return its own version, user and
+    database.
     """
     if not _OWN.search(question.sql):
         return ()
@@ -158,12 +167,14 @@ def inferred_types(question: Question, columns: Mapping[str, Mapping[str, str]])
     """
     if not question.places or len(question.sql) > _LONGEST or _first_too_deep(tokens(question.sql)) is not None:
         return {}
+    # sqlglot takes `$1,$` for the mark of a string if no blank follows the number.
+    apart = with_values(question, [f"${number} " for number in range(1, question.parameters + 1)])
     try:
         with deep_recursion():
-            tree: Any = sqlglot.parse_one(_simplified(question.sql), read="postgres")
+            tree: Any = sqlglot.parse_one(_simplified(apart), read="postgres")
     except (SqlglotError, RecursionError):
         return {}
-    known = {name: kind for table in columns.values() for name, kind in table.items()}
+    known = _columns_read(tree, columns)
     types: dict[int, str] = {}
     for node in tree.find_all(exp.Parameter, exp.Placeholder):
         number = _number(node)
@@ -171,6 +182,18 @@ def inferred_types(question: Question, columns: Mapping[str, Mapping[str, str]])
         if number and kind:
             types.setdefault(number, kind)
     return types
+
+
+def _columns_read(tree: Any, columns: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """Return DuckDB's types of the columns of the relations and views that a question reads, by their names and by
+    ``alias.name``; a name that has several types has none here."""
+    by_name = {name.lower(): kinds for name, kinds in columns.items()}
+    found: dict[str, set[str]] = {}
+    for table in tree.find_all(exp.Table):
+        for name, kind in by_name.get(table.name.lower(), {}).items():
+            for known in (name.lower(), f"{table.alias_or_name.lower()}.{name.lower()}"):
+                found.setdefault(known, set()).add(kind)
+    return {name: kinds.pop() for name, kinds in found.items() if len(kinds) == 1}
 
 
 def with_values(question: Question, values: Sequence[str]) -> str:
@@ -194,6 +217,11 @@ def _wanted_type(node: Any, known: Mapping[str, str]) -> str:
     if isinstance(parent, exp.Binary | exp.In | exp.Between | exp.Tuple):
         around: Any = parent.parent if isinstance(parent, exp.Tuple) else parent
         others = [each for each in around.iter_expressions() if each is not node and each is not parent]
+        if isinstance(parent, exp.Tuple) and node.index is not None:  # (a, b) > ($1, $2)
+            others = [
+                (each.expressions[node.index : node.index + 1] or [each])[0] if isinstance(each, exp.Tuple) else each
+                for each in others
+            ]
         for other in others:
             kind = _type_of(other, known)
             if kind:
@@ -210,7 +238,7 @@ def _duckdb_name(kind: Any) -> str:
 
 def _type_of(node: Any, known: Mapping[str, str]) -> str:
     if isinstance(node, exp.Column):
-        return known.get(node.name.lower(), "")
+        return known.get(f"{node.table}.{node.name}".lower()) or known.get(node.name.lower(), "")
     if isinstance(node, exp.Cast):
         return _duckdb_name(node.to)
     if isinstance(node, exp.Literal):
@@ -276,8 +304,16 @@ def _for_duckdb(sql: str, facts: SessionFacts, taken: Collection[str]) -> str | 
     return None
 
 
-def _own_names(sql: str) -> list[str]:
-    return [match[0] for match in _OWN.finditer(sql)]
+def _is_of_postgres(own: Sequence[Token]) -> bool:
+    """Return True if a question uses names of PostgreSQL beside `_MACROS`; words in strings and comments do not
+    count."""
+    for number, token in enumerate(own):
+        name = unquoted(token).lower() if token.kind in ("word", "quoted") else ""
+        if _CATALOGUE.fullmatch(name) and name not in _MACROS:
+            return True
+        if _CALLED.fullmatch(name) and number + 1 < len(own) and own[number + 1].text == "(":
+            return True
+    return False
 
 
 def _first_too_deep(own: Sequence[Token]) -> Token | None:

@@ -30,8 +30,8 @@ from runtime.service.postgres.portals import Cursor, Portal, PortalTable, Prepar
 from runtime.service.postgres.rewriting import with_values
 from runtime.service.postgres.settings import Settings
 from runtime.service.postgres.statements import Question, Statement
-from runtime.service.postgres.transactions import IDLE, IN_BLOCK, TransactionBlock
-from runtime.service.postgres.types import literal, typed_expression
+from runtime.service.postgres.transactions import FAILED, IDLE, IN_BLOCK, SavedState, TransactionBlock
+from runtime.service.postgres.types import TEXT, literal, typed_expression
 from runtime.service.sandbox import AskError
 
 __all__ = ["Session"]
@@ -113,8 +113,9 @@ class Session:
         self._block.fail()
 
     def _sync(self) -> None:
-        self._skips = False
+        has_failed, self._skips = self._skips, False
         if self._block.status == IDLE:
+            self._report(self._settings.end(commits=not has_failed).items())  # of an implicit block
             self._end_block()
         self._outlet.write(messages.ready_for_query(self._block.status))
 
@@ -133,6 +134,8 @@ class Session:
             self._outlet.write(messages.EMPTY_QUERY)
         for statement in statements:
             self._block.is_implicit = len(statements) > 1  # set each time, because a COMMIT ends the implicit block
+            if self._block.is_implicit:
+                self._settings.begin()
             try:
                 await self._simple(self._resolved(statement))
             except (AskError, SqlError) as error:
@@ -201,11 +204,11 @@ class Session:
     async def _describe_statement(self, prepared: Prepared) -> None:
         statement = prepared.statement
         await self._execution.infer(prepared)
-        self._outlet.write(messages.parameter_description(prepared.oids))
+        self._outlet.write(messages.parameter_description([oid or TEXT.oid for oid in prepared.oids]))
         if isinstance(statement, Question):
-            values = [literal(None, oid or 25, is_binary=False) for oid in prepared.oids]
+            values = [literal(None, oid or TEXT.oid, is_binary=False) for oid in prepared.oids]
             rows = await self._execution.ask(statement, values, describes=True)
-            prepared.described = tuple((column.name, column.type) for column in rows.columns)
+            prepared.described = _described(statement, rows)
             self._outlet.write(messages.row_description(rows.fields, [0] * len(rows.fields)))
             return
         known = self._known_rows(statement)
@@ -293,7 +296,8 @@ class Session:
         if isinstance(statement, st.End):
             return self._end(commits=statement.commits)
         if isinstance(statement, st.Savepoint):
-            return self._block.savepoint(statement)
+            self._return_to(self._block.savepoint(statement, self._settings.state(), self._portals.all()))
+            return statement.kind
         if isinstance(statement, st.Set):
             return self._set(statement)
         if isinstance(statement, st.Reset):
@@ -322,14 +326,22 @@ class Session:
         else:
             self._block.status = IN_BLOCK
             self._settings.begin()
+            self._block.begun = self._portals.all()
         return statement.tag
+
+    def _return_to(self, state: SavedState | None) -> None:
+        """Restore the settings of a savepoint, and remove the portals that are newer."""
+        if state is not None:
+            self._report(self._settings.restore(state.settings).items())
+            self._portals.close_others(state.portals)
 
     def _end(self, *, commits: bool) -> str:
         if self._block.status == IDLE:
             self._outlet.write(messages.notice_response("there is no transaction in progress", "25P01"))
-        else:
-            commits = commits and self._block.status == IN_BLOCK
-            self._report(self._settings.end(commits=commits).items())
+        commits = commits and self._block.status != FAILED
+        if not commits and self._block.begun is not None:
+            self._portals.close_others(self._block.begun)
+        self._report(self._settings.end(commits=commits).items())
         self._block.status = IDLE
         self._end_block()
         return "COMMIT" if commits else "ROLLBACK"
@@ -340,7 +352,7 @@ class Session:
         except PostgresError as error:
             error.position = statement.begin + 1
             raise
-        if statement.is_local and self._block.status == IDLE:
+        if statement.is_local and not self._block.is_pinned:
             self._outlet.write(messages.notice_response("SET LOCAL has an effect in transaction blocks only", "25P01"))
         if statement.name == "timezone" and (statement.value or "UTC").upper() not in ("UTC", "GMT", "ETC/UTC"):
             self._outlet.write(messages.notice_response("times are shown in UTC, with their offset"))
@@ -436,7 +448,7 @@ class Session:
             self._block.check(question)
             rows = await self._execution.ask(question, portal.values)
             described = portal.prepared.described
-            if described is not None and described != tuple((each.name, each.type) for each in rows.columns):
+            if described is not None and described != _described(question, rows):
                 raise PostgresError("0A000", "expected the columns that were described, was others: prepare it again")
             cursor = Cursor(rows, _formats(portal.formats, len(rows.fields)))
             self._portals.fill(portal, cursor)
@@ -456,6 +468,15 @@ class Session:
         """Send the changed settings that clients track."""
         for name, value in changed:
             self._outlet.write(messages.parameter_status(name, value))
+
+
+def _described(question: Question, rows: ShownRows) -> tuple[tuple[str, int], ...]:
+    """Return the columns of an answer, which must be those that Describe has reported.
+
+    If the question has parameters, names are left out, because DuckDB names a column without an alias after its
+    expression, with the value of the parameter.
+    """
+    return tuple(("" if question.parameters else field.name, field.oid) for field in rows.fields)
 
 
 def _tag(statement: Statement, count: int) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Sequence
 from datetime import date, datetime, timedelta
+from decimal import Decimal
 from typing import Final
 
 import msgspec
@@ -95,6 +97,12 @@ _SQL_NAMES: Final = {
 """Name of a type in SQL, in lower case → the type."""
 _DECIMAL: Final = re.compile(r"DECIMAL\((\d+), ?(\d+)\)")
 _LIST: Final = re.compile(r"(.*)\[\d*\]", re.DOTALL)
+_NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,2})?", re.ASCII)
+_DIGITS: Final = re.compile(r"[+-]?\d+(\.\d+)?", re.ASCII)
+_MOST_DIGITS: Final = 38
+"""Greatest number of digits of DuckDB's DECIMAL."""
+_ELEMENT: Final = re.compile(r"""(?:\s*"((?:[^"\\]|\\.)*)"\s*|((?:[^,"{}\\]|\\.)+))(,|\Z)""", re.DOTALL)
+"""Pattern of an element of an array as text, quoted or not, and of the comma after it."""
 _NESTED: Final = ("STRUCT(", "MAP(", "UNION(")
 _POSTGRES_EPOCH: Final = datetime(2000, 1, 1)  # noqa: DTZ001 (PostgreSQL's timestamps have no zone)
 _DECIMALS_PER_DIGIT: Final = 4
@@ -177,8 +185,7 @@ def literal(value: bytes | None, oid: int, *, is_binary: bool) -> str:
         duckdb = f"{element.duckdb}[]" if element else kind.duckdb if kind and oid else ""
         return f"CAST(NULL AS {duckdb})" if duckdb else "NULL"
     if element is not None:
-        elements = _binary_array(value, element) if is_binary else _text_array(_utf8(value), element)
-        return f"CAST(ARRAY[{', '.join(elements)}] AS {element.duckdb}[])"
+        return _array(_binary_array(value, element) if is_binary else _text_array(_utf8(value)), element)
     assert kind is not None
     text = _BINARY[kind.name](value) if is_binary else _utf8(value)
     return _typed(text, kind if oid else None)
@@ -193,12 +200,34 @@ def _typed(text: str, kind: PgType | None) -> str:
             return f"unhex('{_hexadecimal(text[2:])}')"
         return f"encode({quoted})"
     if kind.name == "numeric":
-        # The scale is that of the value, so that nothing is rounded.
-        if not re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)", text):
-            return f"CAST({quoted} AS DOUBLE)"
-        scale = len(text.partition(".")[2])
-        return f"CAST({quoted} AS DECIMAL(38, {scale}))" if scale <= 38 else f"CAST({quoted} AS DOUBLE)"
+        return f"CAST('{_plain(text)}' AS {_type_of_numerics([text])})"
     return f"CAST({quoted} AS {kind.duckdb})"
+
+
+def _array(texts: Sequence[str | None], element: PgType) -> str:
+    """Return an array as a literal; all numerics have one type, because DuckDB would round them to the scale of one."""
+    if element.name == "numeric":
+        duckdb = _type_of_numerics([text for text in texts if text is not None])
+        elements = ["NULL" if text is None else f"CAST('{_plain(text)}' AS {duckdb})" for text in texts]
+    else:
+        duckdb = element.duckdb
+        elements = ["NULL" if text is None else _typed(text, element) for text in texts]
+    return f"CAST(ARRAY[{', '.join(elements)}] AS {duckdb}[])"
+
+
+def _plain(text: str) -> str:
+    """Return a number of few enough digits without an exponent, and any other text as part of a string literal."""
+    if _NUMBER.fullmatch(text) and (number := Decimal(text)).adjusted() < _MOST_DIGITS:
+        return format(number, "f")
+    return text.replace("'", "''")
+
+
+def _type_of_numerics(texts: Sequence[str]) -> str:
+    """Return DuckDB's type of numerics: a decimal of the greatest scale, so that nothing is rounded, or DOUBLE."""
+    plain = [_plain(text) for text in texts]
+    scale = max((len(text.partition(".")[2]) for text in plain), default=0)
+    is_decimal = scale <= _MOST_DIGITS and all(_DIGITS.fullmatch(text) for text in plain)
+    return f"DECIMAL({_MOST_DIGITS}, {scale})" if is_decimal else "DOUBLE"
 
 
 def _hexadecimal(text: str) -> str:
@@ -217,23 +246,29 @@ def _utf8(value: bytes) -> str:
     return text
 
 
-def _text_array(text: str, element: PgType) -> list[str]:
+def _text_array(text: str) -> list[str | None]:
     """Return the elements of a one-dimensional array ``{…}``."""
+    content = text[1:-1]
     if not (text.startswith("{") and text.endswith("}")):
         raise PostgresError("22P02", f"expected an array {{…}}, was {text[:80]!r}")
-    elements: list[str] = []
-    content = text[1:-1]
-    if "{" in re.sub(r'"(?:[^"\\]|\\.)*"', "", content):
-        raise PostgresError("0A000", "expected an array of one dimension, was one of more")
-    for quoted, plain in re.findall(r'"((?:[^"\\]|\\.)*)"|([^,"{}]+)', content):
-        if plain.strip().upper() == "NULL":
-            elements.append("NULL")
-        else:
-            elements.append(_typed(re.sub(r"\\(.)", r"\1", quoted) if not plain else plain.strip(), element))
+    elements, at = list[str | None](), 0
+    has_more = bool(content.strip())
+    while has_more:
+        match = _ELEMENT.match(content, at)
+        if match is None or (match[1] is None and not match[2].strip()):
+            if content[at:].lstrip().startswith("{"):
+                raise PostgresError("0A000", "expected an array of one dimension, was one of more")
+            raise PostgresError(
+                "22P02", f"expected an element of an array at character {at + 2}, was {content[at : at + 80]!r}"
+            )
+        raw = match[2].strip() if match[1] is None else match[1]
+        is_null = match[1] is None and raw.upper() == "NULL"
+        elements.append(None if is_null else re.sub(r"\\(.)", r"\1", raw, flags=re.DOTALL))
+        at, has_more = match.end(), match[3] == ","
     return elements
 
 
-def _binary_array(value: bytes, element: PgType) -> list[str]:
+def _binary_array(value: bytes, element: PgType) -> list[str | None]:
     try:
         dimensions, _, _ = struct.unpack_from("!iii", value)
         if dimensions == 0:
@@ -241,16 +276,18 @@ def _binary_array(value: bytes, element: PgType) -> list[str]:
         if dimensions != 1:
             raise PostgresError("0A000", f"expected an array of one dimension, was one of {dimensions}")
         (count,) = struct.unpack_from("!i", value, 12)
-        at, elements = 20, list[str]()
+        at, elements = 20, list[str | None]()
+        if count < 0:
+            raise struct.error
         for _ in range(count):
             (length,) = struct.unpack_from("!i", value, at)
             at += 4
             if length < 0:
-                elements.append("NULL")
+                elements.append(None)
                 continue
             if at + length > len(value):
                 raise struct.error
-            elements.append(_typed(_BINARY[element.name](value[at : at + length]), element))
+            elements.append(_BINARY[element.name](value[at : at + length]))
             at += length
     except struct.error:
         raise PostgresError("22P03", f"expected a binary array of {element.name}, was one that is cut off") from None

@@ -10,7 +10,7 @@ from asyncpg import introspection  # type: ignore[import-untyped]
 
 from runtime.plan import Column
 from runtime.service.postgres.parsing import parsed
-from runtime.service.postgres.rewriting import SessionFacts, inferred_types, rewritten
+from runtime.service.postgres.rewriting import SessionFacts, inferred_types, rewritten, session_macros
 from runtime.service.postgres.settings import Settings
 from runtime.service.postgres.statements import Question
 from runtime.service.postgres.system_tables import ShownTable, SystemCatalogue
@@ -114,8 +114,8 @@ FROM pg_type t WHERE t.oid = to_regtype('hstore') ORDER BY t.oid
         ("SELECT c.oid::pg_catalog.regclass FROM pg_class c WHERE c.relname = 'depth'", [("depth",)]),
         ("SELECT nspname FROM pg_namespace n WHERE nspname OPERATOR(pg_catalog.~) '^pub' COLLATE pg_catalog.default",
          [("public",)]),
-        ("SELECT current_schema(), current_database(), user, session_user, pg_backend_pid()",
-         [("public", "deltabook", "me", "me", 17)]),
+        ("SELECT current_schema(), current_database(), user, session_user, pg_backend_pid(), quote_ident('a')",
+         [("public", "deltabook", "me", "me", 17, "a")]),
         ("SELECT table_name FROM information_schema.views", [("depth",)]),
         ("SELECT definition FROM pg_views; ", [("SELECT 1",)]),
         ("SELECT 1 FROM pg_class WHERE relkind = ANY ('{r}'::char[]) AND pg_table_is_visible(oid) AND oid > 16383",
@@ -157,6 +157,30 @@ def test_a_question_about_views_is_left_where_it_stands() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("sql", "rows"),
+    [
+        ("SELECT 7::BIGINT / 2 WHERE 'x' <> 'user'", [(3.5,)]),
+        ("SELECT version FROM (VALUES (1), (NULL), (2)) t(version) ORDER BY version DESC LIMIT 1", [(2,)]),
+        ("SELECT median(x) /* pg_class */ FROM range(5) t(x) -- 'a'::regclass", [(2.0,)]),
+        ("SELECT operator, t.current_setting FROM (SELECT 1 AS operator, 2 AS current_setting) t ORDER BY ALL",
+         [(1, 2)]),
+        ("SELECT xor(5, 3), current_user, user, version() LIKE 'PostgreSQL %' AS version", [(6, "me", "me", True)]),
+        ("SELECT current_schema(), current_database(), session_user, pg_backend_pid()",
+         [("public", "deltabook", "me", 17)]),
+    ],
+)  # fmt: skip
+def test_other_questions_are_in_the_sql_of_duckdb(sql: str, rows: list[tuple[Any, ...]]) -> None:
+    """A word of PostgreSQL in a string, a comment or the name of a column does not change what a question means."""
+    facts = SessionFacts("me", 17, SETTINGS)
+    written = rewritten(question(sql), (), facts, CATALOGUE.columns)
+    assert not written.is_moved
+    with duckdb.connect(":memory:") as connection:
+        for macro in session_macros(question(sql), facts):
+            connection.execute(macro)
+        assert connection.execute(written.sql).fetchall() == rows
+
+
 def test_places_are_those_of_the_text_that_was_sent() -> None:
     sql = "SELECT $1, nothing, $2, more"
     written = rewritten(question(sql), ("'a long value'", "1"), SessionFacts("me", 1, SETTINGS), CATALOGUE.columns)
@@ -175,10 +199,19 @@ def test_places_are_those_of_the_text_that_was_sent() -> None:
         ("SELECT 1 FROM bids WHERE price BETWEEN $1 AND price + $2", {1: "BIGINT", 2: "BIGINT"}),
         ("SELECT 1 FROM depth HAVING SUM(value) > $1", {1: "DECIMAL(38,2)"}),
         ("SELECT any($1::oid[])", {1: "UINTEGER[]"}),
+        ("SELECT $1::numeric, $2::numeric[]", {1: "DECIMAL(18,3)", 2: "DECIMAL(18,3)[]"}),
+        ("SELECT $1::int+$2::int WHERE 'x' IN ($3,$4)", {1: "INTEGER", 2: "INTEGER", 3: "VARCHAR", 4: "VARCHAR"}),
+        ("SELECT 1 FROM bids WHERE (symbol, price) > ($1, $2)", {1: "VARCHAR", 2: "BIGINT"}),
+        ("SELECT 1 FROM bids WHERE lots > $1", {}),
+        ("SELECT 1 FROM odd WHERE price = $1", {1: "VARCHAR"}),
+        ("SELECT 1 FROM bids b, odd o WHERE b.price = $1 AND o.price = $2", {1: "BIGINT", 2: "VARCHAR"}),
+        ("SELECT 1 FROM bids, odd WHERE price = $1", {}),
+        ("SELECT 1 FROM (SELECT * FROM bids) b WHERE b.price > $1", {1: "BIGINT"}),
         ("SELECT ((( $1", {}),
         ("SELECT $1 operator(pg_catalog", {}),
         ("SELECT $1 operator(pg_catalog.=", {}),
     ],
 )  # fmt: skip
 def test_types_of_parameters_are_those_of_their_places(sql: str, types: dict[int, str]) -> None:
-    assert inferred_types(question(sql), CATALOGUE.columns) == types
+    columns = {**CATALOGUE.columns, "odd": {"price": "VARCHAR"}}
+    assert inferred_types(question(sql), columns) == types
