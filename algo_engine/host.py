@@ -92,7 +92,7 @@ class StrategyHost(Context):
         """True while events are delivered to the strategy."""
         self.failure = ""
         """Reason why the strategy was stopped permanently; empty if it was not."""
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
         """Error that the strategy raised, if any."""
         self.on_failed: Callable[[], None] = lambda: None
         """Callback, called once when the strategy has failed."""
@@ -167,7 +167,9 @@ class StrategyHost(Context):
             while self._calls:
                 method, arguments = self._calls.popleft()
                 method(*arguments)
-        except Exception as error:  # noqa: BLE001 - any exception of a strategy's code ends this strategy alone
+        except KeyboardInterrupt:
+            raise  # Ctrl-C ends a backtest
+        except BaseException as error:  # noqa: BLE001 - any exception of a strategy's code ends this strategy alone
             self._log.failure("strategy {name} failed", name=self.name)
             self.error = error
             self.fail(f"{type(error).__name__}: {error}")
