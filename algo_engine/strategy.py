@@ -150,7 +150,8 @@ class Context(abc.ABC):
 
         `Strategy.on_view_change` receives a snapshot first, or `Strategy.on_view_error` a refusal. A view that
         another strategy has added under this name is shared if it has the same SQL. When the last strategy that wants
-        it stops, the view is dropped.
+        it stops, the view is dropped. Raise `TypeError` for a name or SQL that is not text, `ValueError` for a lane
+        that does not exist.
         """
 
     @abc.abstractmethod
