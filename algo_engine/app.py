@@ -39,7 +39,7 @@ from algo_engine.views.quotes import QUOTE_COLUMNS, QUOTE_VIEW, Quotes
 from deltabook.wire.errors import AccessError
 from deltabook.wire.http.peer import HttpPeer, split_address
 from deltabook.wire.http.reactor import ReactorPort
-from deltabook.wire.process import InputEnd, Reporter, count_steadily
+from deltabook.wire.process import InputEnd, Reporter, count_steadily, stop_on_signals
 from deltabook.wire.strategies import PORTS_FILE, Listening
 
 __all__ = ["AlgoProcess", "run_process"]
@@ -302,12 +302,13 @@ def run_process(config: AlgoConfig) -> None:
     count_steadily(reactor)
     process = AlgoProcess(config, reactor, sys.stdout.buffer)
     reactor.addSystemEventTrigger("before", "shutdown", process.stop)
+    stop_on_signals(reactor, lambda _: process.end("signal"))
     signal.signal(signal.SIGUSR1, lambda *_: reactor.callFromThread(process.engine.kill, "SIGUSR1"))
     if config.exit_with_stdin:
         # A regular file or /dev/null cannot be watched, and is not a supervisor's pipe.
         with contextlib.suppress(PermissionError):
             InputEnd(reactor, 0, lambda: process.end("standard input ended")).start()
     reactor.callWhenRunning(process.start)
-    reactor.run()
+    reactor.run(installSignalHandlers=False)
     if process.failure is not None:
         raise process.failure

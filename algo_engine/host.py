@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, get_args
 
 from twisted.logger import Logger
 
@@ -92,7 +92,7 @@ class StrategyHost(Context):
         """True while events are delivered to the strategy."""
         self.failure = ""
         """Reason why the strategy was stopped permanently; empty if it was not."""
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
         """Error that the strategy raised, if any."""
         self.on_failed: Callable[[], None] = lambda: None
         """Callback, called once when the strategy has failed."""
@@ -167,7 +167,9 @@ class StrategyHost(Context):
             while self._calls:
                 method, arguments = self._calls.popleft()
                 method(*arguments)
-        except Exception as error:  # noqa: BLE001 - any exception of a strategy's code ends this strategy alone
+        except KeyboardInterrupt:
+            raise  # Ctrl-C ends a backtest
+        except BaseException as error:  # noqa: BLE001 - any exception of a strategy's code ends this strategy alone
             self._log.failure("strategy {name} failed", name=self.name)
             self.error = error
             self.fail(f"{type(error).__name__}: {error}")
@@ -291,7 +293,12 @@ class StrategyHost(Context):
 
     def add_view(self, name: str, sql: str, lane: Lane = "express") -> None:
         """See `Context.add_view`."""
-        self.on_view_wanted(name, sql, lane)
+        for given in (name, sql):
+            if not isinstance(given, str):
+                raise TypeError(f"expected the name and the SQL of a view as str, was {given!r:.80}")
+        if lane not in get_args(Lane):
+            raise ValueError(f"expected a lane out of {', '.join(get_args(Lane))}, was {lane!r:.80}")
+        self.on_view_wanted(str(name), str(sql), lane)
 
     def set_timer(self, name: str, delay_ms: int, *, repeat: bool = False) -> None:
         """See `Context.set_timer`."""

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, get_origin
@@ -32,6 +33,10 @@ BUILT_IN: Final = {
 }
 _RISK: Final = "risk"
 """First part of the names of parameters that are limits."""
+_METHODS: Final = ("on_start", "on_view_change", "on_view_error", "on_order_event", "on_timer", "on_stop")
+"""Methods that the engine calls."""
+_NEVER_RUN: Final = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
+"""Tests for methods whose call returns an object without running a statement of the method."""
 
 
 class LoadedStrategy(msgspec.Struct, frozen=True):
@@ -69,9 +74,41 @@ def load_strategies(
     for name, strategy_class in classes.items():
         own = {key: value for key, value in given[name].items() if not key.startswith(_RISK + ".")}
         risk = {key.removeprefix(_RISK + "."): value for key, value in given[name].items() if key not in own}
-        strategy = strategy_class(_converted(name, own, strategy_class.parameters_type))
+        strategy = _made(name, strategy_class, own)
         loaded.append(LoadedStrategy(name, strategy, _converted(f"{name}.{_RISK}", risk, RiskLimits)))
     return loaded
+
+
+def _made(name: str, strategy_class: type[Strategy[Any]], given: Mapping[str, str]) -> Strategy[Any]:
+    """Return the strategy of a class; raise `StrategyNotFound` for a class that the engine cannot call."""
+    parameters_type: object = strategy_class.parameters_type
+    if not (isinstance(parameters_type, type) and issubclass(parameters_type, msgspec.Struct)):
+        raise StrategyNotFound(
+            f"expected a subclass of msgspec.Struct as parameters_type of {name}, was {parameters_type!r}"
+        )
+    for method in _METHODS:
+        if any(is_it(getattr(strategy_class, method)) for is_it in _NEVER_RUN):
+            raise StrategyNotFound(
+                f"expected a method {method} without async and yield in {name}, was one whose call does nothing"
+            )
+    parameters = _converted(name, given, parameters_type)
+    try:
+        strategy = strategy_class(parameters)
+    except (Exception, SystemExit) as error:
+        raise StrategyNotFound(f"expected {name} to be created, was {type(error).__name__}: {error}") from error
+    views: object = strategy.views
+    queries: object = strategy.queries
+    if not hasattr(strategy, "parameters"):
+        raise StrategyNotFound(f"expected __init__ of {name} to call super().__init__(parameters), was no such call")
+    if not (isinstance(views, Collection) and not isinstance(views, str) and _are_texts(views)):
+        raise StrategyNotFound(f"expected a tuple of names as views of {name}, was {views!r}")
+    if not (isinstance(queries, Mapping) and _are_texts([*queries, *queries.values()])):
+        raise StrategyNotFound(f"expected SQL by name as queries of {name}, was {queries!r}")
+    return strategy
+
+
+def _are_texts(values: Iterable[object]) -> bool:
+    return all(isinstance(value, str) for value in values)
 
 
 def _find(specification: str | type[Strategy[Any]]) -> tuple[str, type[Strategy[Any]]]:
@@ -96,7 +133,7 @@ def _find(specification: str | type[Strategy[Any]]) -> tuple[str, type[Strategy[
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         del sys.modules[spec.name]
         raise StrategyNotFound(f"expected a strategy in {path}, was {type(error).__name__}: {error}") from error
     return name, _only_strategy(module, specification)

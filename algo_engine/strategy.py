@@ -47,8 +47,8 @@ class Context(abc.ABC):
     ```
 
     If the exchange or a limit refuses a request, or if the request comes too late, the strategy gets an event, not an
-    exception. Calls raise `TypeError` for lots or ticks that are not integers, and the errors that their docstrings
-    name.
+    exception. Calls raise `TypeError` for lots, ticks or client ids that are not integers, `OverflowError` for lots or
+    ticks of new and replaced orders beyond 64 bits, and the errors that their docstrings name.
     """
 
     @property
@@ -150,7 +150,8 @@ class Context(abc.ABC):
 
         `Strategy.on_view_change` receives a snapshot first, or `Strategy.on_view_error` a refusal. A view that
         another strategy has added under this name is shared if it has the same SQL. When the last strategy that wants
-        it stops, the view is dropped.
+        it stops, the view is dropped. Raise `TypeError` for a name or SQL that is not text, `ValueError` for a lane
+        that does not exist.
         """
 
     @abc.abstractmethod
@@ -169,7 +170,8 @@ class Context(abc.ABC):
         """Write data into the strategy's journal under a name, in place of earlier data; empty data removes it.
 
         The data is as durable as own orders: orders that are sent in the same call of the strategy reach the exchange
-        only if the data is on disk. Raise `ValueError` for more than 16 MiB under all names together.
+        only if the data is on disk. Raise `TypeError` for data that is not bytes, and `ValueError` for more than 16 MiB
+        under all names together, the names included.
         """
 
     @abc.abstractmethod

@@ -49,7 +49,7 @@ from algo_engine.desk.memories import Recovered
 from algo_engine.desk.order import EventKind, Order, OrderEvent, OrderStatus, Side
 from algo_engine.desk.order_sync import Background, OrderSync
 from algo_engine.desk.portfolio import Portfolio
-from algo_engine.desk.records import Intent, Memory, Noted, Opened, Received, Record
+from algo_engine.desk.records import Intent, Noted, Opened, Received, Record
 from algo_engine.desk.risk import Exposure, RiskGate
 from algo_engine.desk.state import COMPACT_BYTES, DeskState
 from algo_engine.desk.trades import TradeSpool
@@ -166,9 +166,11 @@ class Desk:
     def submit(self, side: Side, symbol: str, volume_lots: int, price_ticks: int, options: OrderOptions = PLAIN) -> int:
         """Send an order (price 0 is a market order) and return its client id; its further states arrive as events.
 
-        Raise `TypeError` for lots or ticks that are not integers, `WireError` for options that cannot be encoded.
+        Raise `TypeError` for lots or ticks that are not integers, `OverflowError` for ones beyond 64 bits, and
+        `WireError` for options that cannot be encoded.
         """
-        volume_lots, price_ticks = _whole("lots", volume_lots), _whole("ticks", price_ticks)
+        symbol = str(symbol)  # the journal cannot represent subclasses of str, such as numpy's
+        volume_lots, price_ticks = _int64("of lots", volume_lots), _int64("of ticks", price_ticks)
         words = encode_options(options)
         options = parse_options(words, words.encode())
         order = Order(self._blotter.last_client_id + 1, symbol, side, volume_lots, price_ticks, options=options)
@@ -194,9 +196,10 @@ class Desk:
     def replace(self, client_id: int, volume_lots: int, price_ticks: int) -> None:
         """Request ``volume_lots`` open lots at this price in place of an order's open lots.
 
-        Raise `TypeError` for lots or ticks that are not integers.
+        Raise `TypeError` for arguments that are not integers, `OverflowError` for lots or ticks beyond 64 bits.
         """
-        volume_lots, price_ticks = _whole("lots", volume_lots), _whole("ticks", price_ticks)
+        client_id = _whole("as client id", client_id)
+        volume_lots, price_ticks = _int64("of lots", volume_lots), _int64("of ticks", price_ticks)
         order = self._blotter.order(client_id)
         if order is None:
             return
@@ -216,7 +219,11 @@ class Desk:
         )
 
     def cancel(self, client_id: int) -> None:
-        """Cancel an order as soon as requests can be sent; an order that has ended is ignored."""
+        """Cancel an order as soon as requests can be sent; an order that has ended is ignored.
+
+        Raise `TypeError` for a client id that is not an integer.
+        """
+        client_id = _whole("as client id", client_id)
         order = self._blotter.order(client_id)
         if order is not None and order.is_open:
             self._to_cancel[client_id] = None
@@ -226,10 +233,10 @@ class Desk:
         """Reduce an order by some lots.
 
         The reduction is refused, with an event, in four cases: it is by less than one lot, the order has ended, the
-        exchange has not assigned an order id yet, or no request can be sent now. Raise `TypeError` for lots that are
-        not an integer.
+        exchange has not assigned an order id yet, or no request can be sent now. Raise `TypeError` for arguments that
+        are not integers.
         """
-        volume_lots = _whole("lots", volume_lots)
+        client_id, volume_lots = _whole("as client id", client_id), _whole("of lots", volume_lots)
         order = self._blotter.order(client_id)
         if order is None:
             return
@@ -253,12 +260,13 @@ class Desk:
 
         The requests of the same turn are sent only when the memory is durable, so that no order exists without its
         memory. In a turn without requests the memory is only written: it survives the end of the process, and is
-        durable with the next request. Raise `ValueError` for memories beyond `MOST_MEMORY_BYTES`.
+        durable with the next request. Raise `ValueError` for memories beyond `MOST_MEMORY_BYTES`, `TypeError` for a
+        name that is not text or data that is not bytes.
         """
-        self._state.memories.check_room(name, data)
-        if data or name in self._state.memories:
+        memory = self._state.memories.record(name, data)
+        if memory.data or memory.name in self._state.memories:
             self._has_remembered = True
-            self._enter(Memory(name, data))
+            self._enter(memory)
             self._flush_later()
 
     def recovered(self) -> list[Recovered]:
@@ -471,4 +479,12 @@ def _whole(what: str, number: int) -> int:
     try:
         return index(number)
     except TypeError:
-        raise TypeError(f"expected a whole number of {what}, was {number!r}") from None
+        raise TypeError(f"expected a whole number {what}, was {number!r}") from None
+
+
+def _int64(what: str, number: int) -> int:
+    """Return a number as an integer; raise `OverflowError` if the wire cannot represent it."""
+    whole = _whole(what, number)
+    if not -(2**63) <= whole < 2**63:
+        raise OverflowError(f"expected a number {what} within 64 bits, was {whole}")
+    return whole

@@ -22,7 +22,10 @@ from algo_engine.desk.records import Memory
 __all__ = ["MOST_MEMORY_BYTES", "Memories", "Recovered"]
 
 MOST_MEMORY_BYTES: Final = 16 * 1024 * 1024
-"""Largest sum of all data that a strategy remembers, in bytes: a checkpoint of the journal has it in one record."""
+"""Largest sum of all data that a strategy remembers, and of the names, in bytes.
+
+A checkpoint of the journal has all of them in one record.
+"""
 
 
 class Recovered(msgspec.Struct, frozen=True):
@@ -64,13 +67,21 @@ class Memories:
         """Start with the memories of a checkpoint."""
         self.data, self._events, self._since = dict(data), [], dict.fromkeys(data, 0)
 
-    def check_room(self, name: str, data: bytes) -> None:
-        """Raise `ValueError` if data under this name would make the memories larger than `MOST_MEMORY_BYTES`."""
-        others_bytes = sum(len(other) for other_name, other in self.data.items() if other_name != name)
-        if data and others_bytes + len(data) > MOST_MEMORY_BYTES:
-            raise ValueError(
-                f"expected at most {MOST_MEMORY_BYTES} remembered bytes, was {others_bytes + len(data)} with {name}"
-            )
+    def record(self, name: str, data: bytes) -> Memory:
+        """Return the record of data under a name.
+
+        Raise `ValueError` if it would make the memories larger than `MOST_MEMORY_BYTES`, `TypeError` for a name or data
+        of another type: the record could not be read again.
+        """
+        for given, types in ((name, (str,)), (data, (bytes, bytearray, memoryview))):
+            if not isinstance(given, types):
+                raise TypeError(f"expected a name as str and data as bytes to remember, was {type(given).__name__}")
+        memory = Memory(str(name), bytes(data))
+        after = {**self.data, memory.name: memory.data}
+        size_bytes = sum(len(each.encode()) + len(value) for each, value in after.items())
+        if data and size_bytes > MOST_MEMORY_BYTES:
+            raise ValueError(f"expected at most {MOST_MEMORY_BYTES} remembered bytes, was {size_bytes} with {name:.40}")
+        return memory
 
     def enter(self, record: Memory) -> None:
         """Apply a record."""

@@ -97,6 +97,10 @@ class ViewContents:
         columns = tuple(sorted(key))
         index = self._indexes.get(columns)
         if index is None:
+            unknown = [name for name in columns if name not in self.columns]
+            if unknown:
+                names = ", ".join(self.columns)
+                raise ValueError(f"expected columns of {self.view} out of {names}, was {', '.join(unknown)}")
             index = self._indexes[columns] = {}
             for cells in self._rows:
                 self._enter(index, columns, cells, present=True)

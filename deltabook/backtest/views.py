@@ -20,6 +20,7 @@ from deltabook.backtest.errors import ConfigurationError
 from deltabook.wire.advice import did_you_mean
 from queries import QUERIES_DIR
 from runtime.compiler import MARKET_RELATIONS, NamedSelect, Program, SqlError, compile_program, names_read, read_script
+from runtime.compiler.script import is_view_name
 from runtime.plan import EPOCH_TIME, Column, View
 from runtime.views.graph import DrivenGraph
 from runtime.views.shard import Kernels, ShardState
@@ -205,8 +206,13 @@ class BacktestViews:
     def add(self, selects: Sequence[NamedSelect], deltas: list[Delta]) -> None:
         """Add views; ``deltas`` are the rows that exist already.
 
-        Raise `ConfigurationError` for a view that cannot be compiled.
+        Raise `ConfigurationError` for a view that cannot be compiled, or whose name a runtime would refuse.
         """
+        for select in selects:
+            if not is_view_name(select.name):
+                raise ConfigurationError(
+                    f"expected the name of a view in lower case without blanks, was {select.name!r}"
+                )
         standing = [view for group in self._groups for view in group.views if view.name in self._group_of]
         group = _Group(selects, standing, self._kernels)
         if deltas:

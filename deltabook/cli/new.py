@@ -15,6 +15,8 @@ from queries import QUERIES_DIR
 __all__ = ["command"]
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,60}")
+_TAKEN: Final = frozenset({"asks", "bids", "trades", "best_quote", "none", "true", "false"})
+"""Names of the market's relations, of the view that every strategy reads, and of constants that no class can have."""
 _STRATEGY: Final = Template('''\
 """$name: a strategy. This command runs it on the made-up recording that Deltabook ships:
 
@@ -122,6 +124,8 @@ def _path(name: str, suffix: str) -> Path:
         raise click.UsageError(
             f"expected a name of small letters, digits and _ that begins with a letter, was {name!r}"
         )
+    if name in _TAKEN:
+        raise click.UsageError(f"expected a name other than {', '.join(sorted(_TAKEN))}, was {name!r}")
     return Path(f"{name}{suffix}")
 
 

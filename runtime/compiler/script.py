@@ -7,6 +7,7 @@ A derived stream declares how long its rows are retained, and how late its input
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, cast
@@ -24,6 +25,7 @@ __all__ = [
     "Script",
     "StreamClauses",
     "StreamSelect",
+    "is_view_name",
     "parse_script",
     "read_script",
 ]
@@ -32,6 +34,8 @@ MOST_RETAINED_ROWS: Final = 10_000_000
 """Greatest number in RETAIN … ROWS."""
 UNLIMITED_NS: Final = 1 << 62
 """Retention time of a stream that has only RETAIN … ROWS: rows of any age are retained."""
+_NAME: Final = re.compile(r"[^\s/,%?#&\"'\\]{1,100}")
+"""Pattern of names of views, which occur in the paths of URLs and in lists with commas."""
 _ROWS_OF_INTERVAL: Final = 1_000_000
 """Greatest number of rows retained by a stream with only RETAIN INTERVAL."""
 _BYTE_ORDER_MARK: Final = "\ufeff"
@@ -134,6 +138,15 @@ class NamedSelect:
     """True if no property sets the lane; a runtime that lacks the default lane may then use another lane."""
     readers: tuple[str, ...] = ()
     """Readers to whose relations the view is restricted; empty if the view may use all relations."""
+
+
+def is_view_name(name: str) -> bool:
+    """Return True if a view or a stream of a runtime may have this name.
+
+    >>> is_view_name("book_depth"), is_view_name("Book"), is_view_name("book depth"), is_view_name("")
+    (True, False, False, False)
+    """
+    return _NAME.fullmatch(name) is not None and name == name.lower()
 
 
 @dataclass(frozen=True, slots=True)

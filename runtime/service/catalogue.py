@@ -11,7 +11,6 @@ log. Maps that no view of the new program reads are removed.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Literal, TypeVar
@@ -23,6 +22,7 @@ from twisted.logger import Logger
 from deltabook.wire.advice import did_you_mean
 from deltabook.wire.catalogue import AddViews, Changed, ChangedView
 from runtime.compiler import NamedSelect, StreamClauses, StreamSelect, compile_program, extend_program
+from runtime.compiler.script import is_view_name
 from runtime.engine.ingest import EpochWriter, OnSealed, Sections
 from runtime.engine.streams import with_streams
 from runtime.plan import (
@@ -112,9 +112,6 @@ def _listed(names: Sequence[str]) -> str:
 InThread = Callable[[Callable[[], Program]], "Deferred[Program]"]
 T = TypeVar("T")
 Seal = Callable[[bytes, OnSealed], None]
-
-_NAME: Final = re.compile(r"[^\s/,%?#&\"'\\]{1,100}")
-"""Pattern of names of views, which occur in the paths of URLs and in lists with commas."""
 
 
 def begin_catalogue(
@@ -290,7 +287,7 @@ class Catalogue:
 
         named = [*(("stream", stream.select) for stream in streams), *(("view", select) for select in selects)]
         for what, select in named:
-            if not _NAME.fullmatch(select.name) or select.name != select.name.lower():
+            if not is_view_name(select.name):
                 raise CatalogueError(f"expected the name of a {what} in lower case without blanks, was {select.name!r}")
         return Deferred.fromCoroutine(self._change(extended))
 

@@ -87,6 +87,10 @@ class Process:
         while words not in self.errors():
             assert self.next_event() is not None, f"ended before it said {words}:\n{self.errors()}"
 
+    def signal(self, number: int) -> None:
+        """Send a signal to the process."""
+        self._process.send_signal(number)
+
     def stop(self) -> dict[str, Any]:
         """Terminate the process with SIGTERM; return the last figures."""
         self._process.terminate()

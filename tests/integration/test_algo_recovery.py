@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from signal import SIGCONT, SIGSTOP, SIGTERM
 
 import pytest
 from click.testing import CliRunner
@@ -254,6 +255,21 @@ def test_the_engine_ends_in_order_when_its_supervisor_goes(tmp_path: Path) -> No
             engine.wait_for("orders_sent", 10)
             engine.close_input()
             figures = engine.finish()
+        check(private_stream(port, 9001), figures, tmp_path / "algo")
+
+
+def test_a_second_signal_does_not_disturb_the_end(tmp_path: Path) -> None:
+    with FakeResults() as results, exchange(tmp_path) as market:
+        port = market.ready().ports["text"]
+        with algo(tmp_path, results, port) as engine:
+            engine.wait_for("orders_sent", 10)
+            market.signal(SIGSTOP)  # cancellations stay unanswered, so that the engine waits for them
+            for _ in range(2):
+                engine.signal(SIGTERM)
+                engine.next_event()
+            market.signal(SIGCONT)
+            figures = engine.finish()
+            assert "Traceback" not in engine.errors()
         check(private_stream(port, 9001), figures, tmp_path / "algo")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from typing import Any
 
 import pytest
@@ -31,11 +32,12 @@ class Diary(Strategy[NoParameters]):
         super().__init__(NoParameters())
         self.heard: list[str] = []
         self.raises_at = ""
+        self.error: BaseException = ZeroDivisionError("by mistake")
 
     def _hear(self, what: str) -> None:
         self.heard.append(what)
         if what == self.raises_at:
-            raise ZeroDivisionError("by mistake")
+            raise self.error
 
     def on_start(self, context: Context) -> None:
         self._hear("start")
@@ -157,6 +159,17 @@ def test_a_raising_strategy_is_stopped_and_its_orders_cancelled(where: str) -> N
     assert rig.host.failure == "ZeroDivisionError: by mistake"
     assert not rig.lab.exchange.resting
     assert "expected a strategy to run, was none left: diary: ZeroDivisionError" in str(rig.failures[0])
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), CancelledError("by mistake")])
+def test_errors_that_are_no_exceptions_stop_a_strategy_too(error: BaseException) -> None:
+    """The loop of events would log them, and the strategy's orders would stay in the market."""
+    rig = Rig().started()
+    rig.strategy.raises_at, rig.strategy.error = "accepted", error
+    rig.host.buy("ACME", 5, 100)
+    rig.lab.settle()
+    assert rig.host.failure == f"{type(error).__name__}: {error}"
+    assert not rig.lab.exchange.resting
 
 
 def test_a_view_that_ends_stops_the_strategies_that_declare_it() -> None:

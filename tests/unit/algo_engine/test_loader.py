@@ -99,3 +99,27 @@ def test_names_must_be_known_and_given_once() -> None:
         load_strategies(["sobbi"])
     with pytest.raises(StrategyNotFound, match="was sobi twice"):
         load_strategies(["sobi", "sobi"])
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("async def on_timer(self, name): ...", "without async and yield in mine, was one whose call does nothing"),
+        ("def on_start(self, context): yield", "a method on_start without async and yield"),
+        ("async def on_stop(self): yield", "a method on_stop without async and yield"),
+        ('views = "book_depth"', "expected a tuple of names as views of mine, was 'book_depth'"),
+        ("views = (5,)", "expected a tuple of names as views of mine"),
+        ("queries = ['SELECT 1']", "expected SQL by name as queries of mine"),
+        ("queries = {'one': 1}", "expected SQL by name as queries of mine"),
+        ("parameters_type = dict", "expected a subclass of msgspec.Struct as parameters_type of mine"),
+        ("def __init__(self, parameters): pass", r"__init__ of mine to call super\(\).__init__\(parameters\)"),
+        ("def __init__(self, parameters): 1 / 0", "expected mine to be created, was ZeroDivisionError"),
+        ("raise SystemExit(0)", "expected a strategy in .*, was SystemExit: 0"),
+    ],
+)
+def test_a_class_that_could_not_run_is_refused(tmp_path: Path, body: str, message: str) -> None:
+    """Python accepts each of these classes; without the refusal some would never trade, and say nothing."""
+    path = tmp_path / "mine.py"
+    path.write_text(f"from algo_engine import Strategy\n\nclass Mine(Strategy):\n    {body}\n")
+    with pytest.raises(StrategyNotFound, match=message):
+        load_strategies([str(path)])

@@ -141,6 +141,23 @@ def test_a_refusal_of_a_later_view_is_an_event() -> None:
     assert "spread" in rig.link.asked, "it may be asked for again"
 
 
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (("spread", 5), TypeError),
+        ((5, "SELECT 1"), TypeError),
+        (("spread", None), TypeError),
+        (("spread", "SELECT 1", "slow"), ValueError),
+    ],
+)
+def test_a_view_of_wrong_types_is_not_requested(arguments: Any, error: type[Exception]) -> None:
+    """The link would keep the request, and fail at every later one, also those of other strategies."""
+    rig = Rig(Curious())
+    with pytest.raises(error, match=r"expected (the name and the SQL of a view as str|a lane out of .*), was"):
+        rig.hosts[0].add_view(*arguments)
+    assert not rig.link.asked
+
+
 def test_the_same_sql_is_shared_and_another_refused() -> None:
     first, second, third = Curious(spread="SELECT  1"), Curious(), Curious()
     rig = Rig(first, second, third)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from algo_engine.desk.memories import MOST_MEMORY_BYTES
@@ -55,7 +57,7 @@ def test_events_since_come_with_it(lab: OrderLab) -> None:
 
 def test_memories_have_a_limit(lab: OrderLab) -> None:
     """A checkpoint has all of them in one record, and a record that is too long could not be read again."""
-    half = bytes(MOST_MEMORY_BYTES // 2)
+    half = bytes(MOST_MEMORY_BYTES // 2 - 1)
     lab.desk.remember("a", half)
     lab.desk.remember("a", half)
     lab.desk.remember("b", half)
@@ -63,6 +65,23 @@ def test_memories_have_a_limit(lab: OrderLab) -> None:
         lab.desk.remember("c", b"1")
     lab.desk.remember("a", b"")
     lab.desk.remember("c", b"1")
+
+
+def test_names_count_towards_the_limit(lab: OrderLab) -> None:
+    with pytest.raises(ValueError, match="remembered bytes"):
+        lab.desk.remember("n" * MOST_MEMORY_BYTES, b"1")
+
+
+@pytest.mark.parametrize(("name", "data"), [("plan", "text"), ("plan", None), (1, b"x"), (b"plan", b"x")])
+def test_what_could_not_be_read_again_is_not_written(lab: OrderLab, name: Any, data: Any) -> None:
+    """The journal is read up to its first unreadable record: all later records would be lost."""
+    lab.desk.remember("before", b"1")
+    with pytest.raises(TypeError, match="expected a name as str and data as bytes to remember, was "):
+        lab.desk.remember(name, data)
+    lab.desk.remember("after", b"2")
+    lab.turn()
+    lab.kill()
+    assert remembered(lab) == {"before": b"1", "after": b"2"}
 
 
 def test_a_checkpoint_has_the_memories_of_its_moment() -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 from algo_engine.desk.order import EventKind, Side
+from algo_engine.desk.records import decode_record, encode_record
 from deltabook.wire.text import OrderOptions, WireError
 from tests.generators.order_lab import OrderLab
 
@@ -30,12 +32,51 @@ def test_a_number_that_is_not_whole_goes_nowhere(lab: OrderLab, number: Any) -> 
         lambda: lab.desk.replace(1, number, 100),
         lambda: lab.desk.replace(1, 10, number),
         lambda: lab.desk.reduce(1, number),
+        lambda: lab.desk.replace(number, 10, 100),
+        lambda: lab.desk.reduce(number, 1),
+        lambda: lab.desk.cancel(number),
     ]
     for ask in asks:
-        with pytest.raises(TypeError, match=r"expected a whole number of (lots|ticks), was"):
+        with pytest.raises(TypeError, match=r"expected a whole number (of lots|of ticks|as client id), was"):
             ask()
     lab.turn()
     assert not lab.requests
+    lab.check_settled()
+
+
+@pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 2**70])
+def test_a_number_beyond_64_bits_goes_nowhere(lab: OrderLab, number: int) -> None:
+    """Neither the wire nor the tables of a result can represent it."""
+    asks: list[Callable[[], object]] = [
+        lambda: lab.desk.submit(Side.BUY, "ACME", 10, number),
+        lambda: lab.desk.submit(Side.BUY, "ACME", number, 100),
+        lambda: lab.desk.replace(1, number, 100),
+        lambda: lab.desk.replace(1, 10, number),
+    ]
+    for ask in asks:
+        with pytest.raises(OverflowError, match=r"expected a number of (lots|ticks) within 64 bits, was"):
+            ask()
+    lab.turn()
+    assert not lab.requests
+    lab.check_settled()
+
+
+def test_numbers_and_symbols_of_numpy_are_those_of_python(lab: OrderLab) -> None:
+    """The journal in a file represents Python's own types only."""
+    number: Any = np.int64
+    second = lab.desk.submit(Side.BUY, np.str_("ACME"), number(10), number(100))
+    lab.settle()
+    lab.desk.replace(number(second), number(9), number(99))
+    lab.settle()
+    lab.desk.reduce(number(second), number(4))
+    lab.settle()
+    lab.desk.cancel(number(second))
+    lab.settle()
+    lab.desk.cancel(True)
+    lab.settle()
+    assert not lab.exchange.resting
+    for record in lab.journal.durable:
+        assert decode_record(encode_record(record)) == record
     lab.check_settled()
 
 

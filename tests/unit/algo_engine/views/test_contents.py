@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,3 +34,15 @@ def test_a_key_is_found_by_any_columns() -> None:
     assert contents.find(side="S", symbol="A") == {"symbol": "A", "side": "S", "price": 2}
     assert contents.find(symbol="B") is None
     assert len(contents) == 2
+
+
+@pytest.mark.parametrize("rows", [[], [("A", 1)]])
+def test_an_unknown_column_is_refused_and_leaves_no_index(rows: list[tuple[str, int]]) -> None:
+    """An index over it would make every later change fail, for all strategies that read the view."""
+    contents = ViewContents("touch", ("symbol", "bid"))
+    contents.apply(rows, [1] * len(rows))
+    for _ in range(2):
+        with pytest.raises(ValueError, match="expected columns of touch out of symbol, bid, was sybmol"):
+            contents.find(sybmol="A")
+    contents.apply([("B", 2)], [1])
+    assert contents.find(symbol="B") == {"symbol": "B", "bid": 2}

@@ -166,6 +166,24 @@ def test_a_view_that_is_there_already_is_shared_or_refused(sql: str, refused: st
     assert ran(run).counts == (() if refused else (0, 1, 2, 3))
 
 
+@pytest.mark.parametrize("name", ["", "two words", "Upper", "a/b"])
+def test_a_name_that_a_runtime_refuses_is_refused(name: str) -> None:
+    """The same file would otherwise trade in a backtest and stop live."""
+
+    class Asks(Strategy[NoParameters]):
+        refused = ""
+
+        def on_start(self, context: Context) -> None:
+            context.add_view(name, "SELECT COUNT(*) AS orders FROM bids")
+
+        def on_view_error(self, view: str, reason: str) -> None:
+            self.refused = reason
+
+    run = backtest(Asks, adds((1, "B", 10, 99), (2, "B", 10, 98)))
+    run.run()
+    assert ran(run).refused == f"expected the name of a view in lower case without blanks, was {name!r}"
+
+
 def test_a_refused_request_leaves_the_view_that_others_read() -> None:
     counts = "SELECT symbol, COUNT(*) AS n FROM bids GROUP BY symbol"
 

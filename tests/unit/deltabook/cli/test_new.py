@@ -61,3 +61,12 @@ def test_a_name_that_is_none_is_refused(place: Path, name: str) -> None:
     done = run("new", "strategy", name)
     assert (done.exit_code, list(place.iterdir())) == (2, [])
     assert "expected a name of small letters" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["asks", "bids", "trades", "best_quote", "none", "true", "false"])
+@pytest.mark.parametrize("kind", ["strategy", "view"])
+def test_a_name_that_is_taken_is_refused(place: Path, kind: str, name: str) -> None:
+    """The file would not run: its view, or the class, cannot have this name."""
+    done = run("new", kind, name)
+    assert (done.exit_code, list(place.iterdir())) == (2, [])
+    assert "expected a name other than asks, best_quote, bids" in done.stderr
