@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from runtime.compiler import Column, NamedSelect, Relation
-from runtime.service.catalogue import _NAME
+from runtime.compiler.script import is_view_name
 from tests.generators.express_lab import ExpressLab
 
 HOSTILE = (
@@ -53,4 +53,4 @@ def test_names_and_constants_are_not_executed(tmp_path: Path, text: str) -> None
     "name", ["../x", "/etc/x", "a/b", "a\\b", "a b", "a\nb", 'a"b', "a'b", "a%2fb", "a?b", "", "x" * 101]
 )
 def test_a_view_has_no_name_that_is_a_path_or_ends_a_string(name: str) -> None:
-    assert not _NAME.fullmatch(name)
+    assert not is_view_name(name)

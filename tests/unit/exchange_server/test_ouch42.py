@@ -193,7 +193,7 @@ def test_what_is_no_message_ends_the_session(desk: Desk, data: bytes) -> None:
     assert short(desk.take("A"), "order_token") == [("A", "U")]
 
 
-def test_an_order_expires_before_a_later_request_that_is_rejected(desk: Desk) -> None:
+def test_an_order_expires_before_a_later_rejected_request(desk: Desk) -> None:
     desk.send("A", enter_42("T", time_in_force=1))
     desk.take("A")
     desk.time_ns += 10**9 - 1 - 1_000

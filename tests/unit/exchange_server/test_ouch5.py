@@ -99,7 +99,7 @@ def test_a_prevention_names_the_setting_that_was_applied() -> None:
     assert [each.fields["aiq_strategy"] for each in desk.take("A") + desk.take("B") if each.type == "D"] == ["O", "O"]
 
 
-def test_an_account_with_another_broker_does_not_trade_with_itself() -> None:
+def test_an_account_of_another_broker_has_no_self_trades() -> None:
     desk = Desk()
     desk.open("A", broker_id=7, self_trade="newest")
     desk.send("A", enter(1, "S", 40))
@@ -117,7 +117,7 @@ def test_a_replacement_keeps_the_broker_that_the_feed_has() -> None:
     assert [order.broker_id for order in desk.market.books["ACME"].resting()] == [8, 7]
 
 
-def test_an_order_that_rests_when_a_stop_enters_is_the_resting_one() -> None:
+def test_an_order_at_rest_when_a_stop_enters_is_resting() -> None:
     """An order may be prevented from trading at rest by a stop that its own execution has triggered."""
     desk = Desk()
     desk.open("A")

@@ -225,7 +225,7 @@ def test_the_markets_refusals_have_their_words() -> None:
     [mass_cancel(2, ""), mass_cancel(2, "NONE"), enter(2, price=1), b"Q"],
     ids=["mass cancel", "unlisted symbol", "rejected", "query"],
 )
-def test_an_order_expires_before_any_later_request_of_the_same_bytes(desk: Desk, request_: bytes) -> None:
+def test_an_order_expires_before_a_request_of_the_same_bytes(desk: Desk, request_: bytes) -> None:
     """The second request has the time at which the order ends."""
     desk.send("A", enter(1, time_in_force="6", options={Option.EXPIRE_TIME: 36_001}))
     desk.take("A")

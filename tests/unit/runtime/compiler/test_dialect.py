@@ -10,7 +10,10 @@ from runtime.compiler.dialect import QueryDialect
 
 
 def read(sql: str) -> exp.Expr:
-    return sqlglot.parse_one(f"SELECT {sql}", read=QueryDialect).selects[0]
+    select = sqlglot.parse_one(f"SELECT {sql}", read=QueryDialect)
+    assert isinstance(select, exp.Select)
+    value: exp.Expr = select.selects[0]
+    return value
 
 
 @pytest.mark.parametrize(
