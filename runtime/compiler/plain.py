@@ -21,6 +21,7 @@ from typing import Final
 
 from sqlglot import exp
 
+from runtime.compiler.inlining import is_local
 from runtime.plan import Relation
 
 __all__ = ["plain_clauses", "plain_comparisons", "plain_sources"]
@@ -172,8 +173,13 @@ def plain_sources(tree: exp.Query, relations: Mapping[str, Relation], fail: Fail
     _plain_values(tree, fail)
     for table in list(tree.find_all(exp.Table)):
         alias = table.args.get("alias")
+        if alias is None or not alias.args.get("columns"):
+            continue
+        if is_local(table):
+            expected = f"the names of columns in WITH, as in WITH {table.name}(a, b) AS …"
+            raise fail(f"expected {expected}, was an alias with names", table)
         relation = relations.get(table.name.lower())
-        if relation is None or alias is None or not alias.args.get("columns"):
+        if relation is None:
             continue
         names = [column.name for column in alias.args["columns"]]
         if len(names) > len(relation.columns):

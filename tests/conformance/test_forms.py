@@ -122,6 +122,8 @@ REFUSED: Final = {
     "SELECT {'a': price} AS s FROM bids": "was a struct",
     "SELECT COLUMNS('p.*') FROM bids": "name the columns",
     "SELECT price FROM (bids JOIN asks USING (id))": "was a join: write it without them",
+    "WITH bids AS (SELECT price, t FROM asks) SELECT a FROM bids AS b(a)": "expected the names of columns in WITH",
+    "WITH w AS (SELECT price FROM asks) SELECT * FROM w AS b(a)": "expected the names of columns in WITH",
     "SELECT * FROM bids AS b(a, b, c, d, e, f, g)": "expected at most 6 names",
     "SELECT RESERVOIR_QUANTILE(price, 0.5) AS s FROM bids": "functions of the rows alone",
     "SELECT DISTINCT symbol FROM bids ORDER BY price LIMIT 1": "in the order of what is selected",
