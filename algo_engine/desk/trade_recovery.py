@@ -48,8 +48,10 @@ def check_spool(folder: Path) -> SpoolCheck:
     assert isinstance(first, Checkpoint), "a journal begins with a checkpoint, or reading it fails"
     why, at, whole = "", 0, list[Trade]()
     for line, trade in scan_spool(path) if path.exists() else ():
-        if trade is not None:
+        if trade is not None and (not records or trade.broker_id == first.broker_id):
             whole.append(trade)
+        elif not why and trade is not None:
+            why = f"expected trades of broker {first.broker_id} in {path}, was one of broker {trade.broker_id}"
         elif not why:
             why = f"expected the trades that were written to {path}, was damage at byte {at}: {line[:80]!r}"
         at += len(line)

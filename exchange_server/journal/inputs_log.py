@@ -359,7 +359,7 @@ class JournalReader:
         self.paths = [directory / name for name in names]
         """Paths of the segments, in their order."""
         first = self._segment(self.paths[0], None)
-        if first is None:
+        if first is None or first.head.first != _first_of(self.paths[0]):
             raise JournalDamagedError(f"expected a journal's head at {self.paths[0]}, was a broken record")
         self._first = first
         self.end: JournalEnd | None = None
@@ -379,7 +379,7 @@ class JournalReader:
         self.end = None
         place = max((place for place, path in enumerate(self.paths) if _first_of(path) <= after + 1), default=-1)
         segment = self._segment(self.paths[place], None) if place >= 0 else None
-        if segment is None:
+        if segment is None or not self._is_own(segment):
             actual = (
                 f"a journal that begins with input {_first_of(self.paths[0])}"
                 if place < 0
@@ -394,7 +394,7 @@ class JournalReader:
                     yield number, batch
             place += 1
             following = self._segment(self.paths[place], position) if place < len(self.paths) else None
-            if following is None or following.head.first != inputs + 1:
+            if following is None or following.head.first != inputs + 1 or not self._is_own(following):
                 break
             segment, position = following, following.head.start + following.begin
         self.end = self._end(segment, inputs, position, place)
@@ -403,6 +403,10 @@ class JournalReader:
                 f"expected input {after} in {self._directory}, was a journal that ends at {inputs}, "
                 f"at byte {position - segment.head.start} of {segment.path}"
             )
+
+    def _is_own(self, segment: Segment) -> bool:
+        """Return True if a segment has its own name, and the session of this journal."""
+        return segment.head.first == _first_of(segment.path) and segment.head.session == self.head.session
 
     def _segment(self, path: Path, start: int | None) -> Segment | None:
         """Return a segment with its head; None if the head is broken or does not begin at this position."""

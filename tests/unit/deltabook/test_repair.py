@@ -20,6 +20,7 @@ from deltabook.cli._root import REMEDY, main, one_line
 from deltabook.repair import PartFindings, repair
 from deltabook.wire.errors import DamageError
 from exchange_server.errors import DirectoryInUseError
+from exchange_server.journal.inputs_log import InputsLog, JournalReader
 from tests.generators.damage_lab import ANSWERS, FAULTS, RULES, make_runs
 from tests.generators.journals import account, open_exchange
 
@@ -241,6 +242,32 @@ def test_a_program_whose_link_leads_nowhere_is_missing(whole: tuple[Path, dict[s
     file.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(DamageError, match=r"expected the catalogue of epoch 0 in .*programs, was none"):
         ANSWERS["runtime"](path)
+
+
+def test_a_segment_of_another_exchange_is_refused(whole: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+    """A start from a snapshot reads it first, so that no segment before it shows where it should begin."""
+    path = tmp_path / "exchange"
+    shutil.copytree(whole[0] / "exchange", path)
+    newest = sorted(path.glob("inputs/*.inputs"))[NEWEST]
+    other = sorted((whole[0] / "short").glob("inputs/*.inputs"))[OLDEST]
+    shutil.copy(other, newest)
+    with pytest.raises(DamageError, match=f"was a broken head at .*{newest.name}"):
+        ANSWERS["exchange"](path)
+    head = JournalReader(newest.parent).head
+    InputsLog.create(tmp_path / "another", "SESSION2", head.rules)
+    (start,) = (tmp_path / "another").iterdir()
+    shutil.copy(start, newest.parent / "000000000000001.inputs")
+    with pytest.raises(DamageError, match=r"was a broken head at .*000000000000048.inputs"):
+        list(JournalReader(newest.parent).batches(47))
+
+
+def test_trades_of_another_strategy_are_no_trades_of_it(whole: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+    shutil.copytree(whole[0], tmp_path / "runs")
+    algo = tmp_path / "runs" / "algo"
+    shutil.copy(algo / "first" / "trades.spool", algo / "second")
+    (dry,) = repair(algo, is_dry=True)
+    assert ["expected trades of broker 9002 in" in each.problem for each in dry.findings] == [True]
+    assert ANSWERS["algo"](algo) == whole[1]["algo"]
 
 
 @pytest.mark.parametrize("part", ["", "exchange"])
