@@ -90,10 +90,11 @@ class Result(RunData, frozen=True):
         """Return everything except the duration as JSON."""
         return msgspec.json.format(msgspec.json.encode(_plain(self), enc_hook=str), indent=1) + b"\n"
 
-    def write(self, directory: Path, *, html: bool = True) -> list[Path]:
+    def write(self, directory: Path | str, *, html: bool = True) -> list[Path]:
         """Write ``result.json``, ``trades.csv``, ``trades.parquet``, ``orders.csv``, ``daily.csv`` and ``report.html``;
         return their paths.
         """
+        directory = Path(directory)
         directory.mkdir(parents=True, exist_ok=True)
         names = ("result.json", "trades.csv", "trades.parquet", "orders.csv", "daily.csv")
         written = [directory / name for name in names]

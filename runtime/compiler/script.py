@@ -25,6 +25,7 @@ __all__ = [
     "Script",
     "StreamClauses",
     "StreamSelect",
+    "is_column_name",
     "is_view_name",
     "parse_script",
     "read_script",
@@ -138,6 +139,13 @@ class NamedSelect:
     """True if no property sets the lane; a runtime that lacks the default lane may then use another lane."""
     readers: tuple[str, ...] = ()
     """Readers to whose relations the view is restricted; empty if the view may use all relations."""
+
+
+def is_column_name(name: str) -> bool:
+    """Return True if a column of a runtime's view may have this name: changes of a view have a column `weight` of their
+    own.
+    """
+    return name.lower() != "weight"
 
 
 def is_view_name(name: str) -> bool:

@@ -11,7 +11,7 @@ log. Maps that no view of the new program reads are removed.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Literal, TypeVar
 
@@ -22,7 +22,7 @@ from twisted.logger import Logger
 from deltabook.wire.advice import did_you_mean
 from deltabook.wire.catalogue import AddViews, Changed, ChangedView
 from runtime.compiler import NamedSelect, StreamClauses, StreamSelect, compile_program, extend_program
-from runtime.compiler.script import is_view_name
+from runtime.compiler.script import is_column_name, is_view_name
 from runtime.engine.ingest import EpochWriter, OnSealed, Sections
 from runtime.engine.streams import with_streams
 from runtime.plan import (
@@ -143,6 +143,7 @@ def begin_catalogue(
         if (count := len(selects) + len(streams)) > most_views:
             raise ServiceError(f"expected at most {most_views} views and streams (--most-views), was {count}")
         program = placed(begun_program(selects, relations, streams, inputs, mode, missing=missing))
+        _check_columns(program.views)
         writer.seal({}, control=encode_program(program))
     first_program = _read_first_program(writer, where)
     begun_with = [(view.name, view.sql, view.lane) for view in first_program.views]
@@ -198,6 +199,17 @@ def _read_first_program(writer: EpochWriter, where: str) -> Program:
         return decode_program(control)
     except ValueError as error:
         raise ServiceError(f"expected a run directory that this version can read at {where}: {error}") from None
+
+
+def _check_columns(views: Iterable[View]) -> None:
+    """Raise `CatalogueError` for the first view with a column whose name changes of views use themselves."""
+    for view in views:
+        for column in view.columns:
+            if not is_column_name(column.name):
+                raise CatalogueError(
+                    f"expected another name than {column.name!r} for a column of {view.name}, as changes of views have a "
+                    "column of this name: rename it with AS"
+                )
 
 
 def _check_built(program: Program, names: Collection[str]) -> None:
@@ -282,7 +294,9 @@ class Catalogue:
                         f"expected a view of the lane {' or '.join(self._lanes)}, as this runtime was started without "
                         f"Spark (--spark starts it), was {select.name!r} of the lane {select.lane}"
                     )
-            _check_built(longer, {select.name for select in placed})
+            added = {select.name for select in placed}
+            _check_columns(view for view in longer.views if view.name in added)
+            _check_built(longer, added)
             return with_record(longer, on_spark="spark" in self._lanes)
 
         named = [*(("stream", stream.select) for stream in streams), *(("view", select) for select in selects)]

@@ -56,7 +56,7 @@ class Page(HTMLParser):
 
 
 def test_the_page_needs_nothing_from_anywhere(result: Result, tmp_path: Path) -> None:
-    text = (result.write(tmp_path)[-1]).read_text("utf-8")
+    text = (result.write(str(tmp_path))[-1]).read_text("utf-8")
     page = Page(text)
     assert page.addresses == ["data:,"]
     assert {"profit", "drawdown", "price", "position", "symbol", "data"} <= page.ids
