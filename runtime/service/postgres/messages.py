@@ -270,7 +270,7 @@ def row_description(fields: Sequence[Field], formats: Sequence[int]) -> bytes:
 
 def parameter_description(oids: Sequence[int]) -> bytes:
     """Return the message with the types of a statement's parameters."""
-    return _message(b"t", struct.pack(f"!h{len(oids)}i", len(oids), *oids))
+    return _message(b"t", struct.pack(f"!H{len(oids)}i", len(oids), *oids))
 
 
 def copy_out(columns: int, *, is_binary: bool) -> bytes:

@@ -41,8 +41,8 @@ class Prepared:
         self.oids += [0] * ((question.parameters if question is not None else 0) - len(oids))
         self.is_inferred = False
         """True once types have been inferred for the parameters without one."""
-        self.described: tuple[tuple[str, str], ...] | None = None
-        """Names and types of the columns that Describe reported."""
+        self.described: tuple[tuple[str, int], ...] | None = None
+        """Names and OIDs of the columns that Describe reported."""
 
 
 class Portal:

@@ -57,7 +57,10 @@ _AS_TEXT: Final = ("regproc", "regprocedure", "regrole", "regoper")
 """Types of OIDs that are text here."""
 _LONGEST: Final = 64 * 1024
 """Length in characters above which a text is left to DuckDB: parsing it here would take too long."""
-_DUCKDB_NAMES: Final = {"INT": "INTEGER", "TEXT": "VARCHAR", "TIMESTAMPTZ": "TIMESTAMP WITH TIME ZONE", "REAL": "FLOAT"}
+_DUCKDB_NAMES: Final = {
+    "DECIMAL": "DECIMAL(18,3)", "INT": "INTEGER", "REAL": "FLOAT", "TEXT": "VARCHAR",
+    "TIMESTAMPTZ": "TIMESTAMP WITH TIME ZONE",
+}  # fmt: skip
 """Name of a type in sqlglot → its name in DuckDB."""
 _RENAMED: Final = {
     "json_build_object": "json_object",
@@ -164,12 +167,14 @@ def inferred_types(question: Question, columns: Mapping[str, Mapping[str, str]])
     """
     if not question.places or len(question.sql) > _LONGEST or _first_too_deep(tokens(question.sql)) is not None:
         return {}
+    # sqlglot takes `$1,$` for the mark of a string if no blank follows the number.
+    apart = with_values(question, [f"${number} " for number in range(1, question.parameters + 1)])
     try:
         with deep_recursion():
-            tree: Any = sqlglot.parse_one(_simplified(question.sql), read="postgres")
+            tree: Any = sqlglot.parse_one(_simplified(apart), read="postgres")
     except (SqlglotError, RecursionError):
         return {}
-    known = {name: kind for table in columns.values() for name, kind in table.items()}
+    known = _columns_read(tree, columns)
     types: dict[int, str] = {}
     for node in tree.find_all(exp.Parameter, exp.Placeholder):
         number = _number(node)
@@ -177,6 +182,18 @@ def inferred_types(question: Question, columns: Mapping[str, Mapping[str, str]])
         if number and kind:
             types.setdefault(number, kind)
     return types
+
+
+def _columns_read(tree: Any, columns: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """Return DuckDB's types of the columns of the relations and views that a question reads, by their names and by
+    ``alias.name``; a name that has several types has none here."""
+    by_name = {name.lower(): kinds for name, kinds in columns.items()}
+    kinds_of: dict[str, set[str]] = {}
+    for table in tree.find_all(exp.Table):
+        for name, kind in by_name.get(table.name.lower(), {}).items():
+            for known in (name.lower(), f"{table.alias_or_name.lower()}.{name.lower()}"):
+                kinds_of.setdefault(known, set()).add(kind)
+    return {name: kinds.pop() for name, kinds in kinds_of.items() if len(kinds) == 1}
 
 
 def with_values(question: Question, values: Sequence[str]) -> str:
@@ -200,6 +217,11 @@ def _wanted_type(node: Any, known: Mapping[str, str]) -> str:
     if isinstance(parent, exp.Binary | exp.In | exp.Between | exp.Tuple):
         around: Any = parent.parent if isinstance(parent, exp.Tuple) else parent
         others = [each for each in around.iter_expressions() if each is not node and each is not parent]
+        if isinstance(parent, exp.Tuple) and node.index is not None:  # (a, b) > ($1, $2)
+            others = [
+                (each.expressions[node.index : node.index + 1] or [each])[0] if isinstance(each, exp.Tuple) else each
+                for each in others
+            ]
         for other in others:
             kind = _type_of(other, known)
             if kind:
@@ -216,7 +238,7 @@ def _duckdb_name(kind: Any) -> str:
 
 def _type_of(node: Any, known: Mapping[str, str]) -> str:
     if isinstance(node, exp.Column):
-        return known.get(node.name.lower(), "")
+        return known.get(f"{node.table}.{node.name}".lower()) or known.get(node.name.lower(), "")
     if isinstance(node, exp.Cast):
         return _duckdb_name(node.to)
     if isinstance(node, exp.Literal):

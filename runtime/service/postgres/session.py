@@ -31,7 +31,7 @@ from runtime.service.postgres.rewriting import with_values
 from runtime.service.postgres.settings import Settings
 from runtime.service.postgres.statements import Question, Statement
 from runtime.service.postgres.transactions import IDLE, IN_BLOCK, TransactionBlock
-from runtime.service.postgres.types import literal, typed_expression
+from runtime.service.postgres.types import TEXT, literal, typed_expression
 from runtime.service.sandbox import AskError
 
 __all__ = ["Session"]
@@ -201,11 +201,11 @@ class Session:
     async def _describe_statement(self, prepared: Prepared) -> None:
         statement = prepared.statement
         await self._execution.infer(prepared)
-        self._outlet.write(messages.parameter_description(prepared.oids))
+        self._outlet.write(messages.parameter_description([oid or TEXT.oid for oid in prepared.oids]))
         if isinstance(statement, Question):
-            values = [literal(None, oid or 25, is_binary=False) for oid in prepared.oids]
+            values = [literal(None, oid or TEXT.oid, is_binary=False) for oid in prepared.oids]
             rows = await self._execution.ask(statement, values, describes=True)
-            prepared.described = tuple((column.name, column.type) for column in rows.columns)
+            prepared.described = _described(statement, rows)
             self._outlet.write(messages.row_description(rows.fields, [0] * len(rows.fields)))
             return
         known = self._known_rows(statement)
@@ -436,7 +436,7 @@ class Session:
             self._block.check(question)
             rows = await self._execution.ask(question, portal.values)
             described = portal.prepared.described
-            if described is not None and described != tuple((each.name, each.type) for each in rows.columns):
+            if described is not None and described != _described(question, rows):
                 raise PostgresError("0A000", "expected the columns that were described, was others: prepare it again")
             cursor = Cursor(rows, _formats(portal.formats, len(rows.fields)))
             self._portals.fill(portal, cursor)
@@ -456,6 +456,15 @@ class Session:
         """Send the changed settings that clients track."""
         for name, value in changed:
             self._outlet.write(messages.parameter_status(name, value))
+
+
+def _described(question: Question, rows: ShownRows) -> tuple[tuple[str, int], ...]:
+    """Return the columns of an answer, which must be those that Describe has reported.
+
+    If the question has parameters, names are left out, because DuckDB names a column without an alias after its
+    expression, with the value of the parameter.
+    """
+    return tuple(("" if question.parameters else field.name, field.oid) for field in rows.fields)
 
 
 def _tag(statement: Statement, count: int) -> str:

@@ -199,10 +199,19 @@ def test_places_are_those_of_the_text_that_was_sent() -> None:
         ("SELECT 1 FROM bids WHERE price BETWEEN $1 AND price + $2", {1: "BIGINT", 2: "BIGINT"}),
         ("SELECT 1 FROM depth HAVING SUM(value) > $1", {1: "DECIMAL(38,2)"}),
         ("SELECT any($1::oid[])", {1: "UINTEGER[]"}),
+        ("SELECT $1::numeric, $2::numeric[]", {1: "DECIMAL(18,3)", 2: "DECIMAL(18,3)[]"}),
+        ("SELECT $1::int+$2::int WHERE 'x' IN ($3,$4)", {1: "INTEGER", 2: "INTEGER", 3: "VARCHAR", 4: "VARCHAR"}),
+        ("SELECT 1 FROM bids WHERE (symbol, price) > ($1, $2)", {1: "VARCHAR", 2: "BIGINT"}),
+        ("SELECT 1 FROM bids WHERE lots > $1", {}),
+        ("SELECT 1 FROM odd WHERE price = $1", {1: "VARCHAR"}),
+        ("SELECT 1 FROM bids b, odd o WHERE b.price = $1 AND o.price = $2", {1: "BIGINT", 2: "VARCHAR"}),
+        ("SELECT 1 FROM bids, odd WHERE price = $1", {}),
+        ("SELECT 1 FROM (SELECT * FROM bids) b WHERE b.price > $1", {1: "BIGINT"}),
         ("SELECT ((( $1", {}),
         ("SELECT $1 operator(pg_catalog", {}),
         ("SELECT $1 operator(pg_catalog.=", {}),
     ],
 )  # fmt: skip
 def test_types_of_parameters_are_those_of_their_places(sql: str, types: dict[int, str]) -> None:
-    assert inferred_types(question(sql), CATALOGUE.columns) == types
+    columns = {**CATALOGUE.columns, "odd": {"price": "VARCHAR"}}
+    assert inferred_types(question(sql), columns) == types

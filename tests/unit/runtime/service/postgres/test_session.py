@@ -144,6 +144,19 @@ def test_a_statement_is_described_before_it_has_values(client: Client) -> None:
     assert rows_of(found) == [["y", "4"]]
 
 
+def test_a_described_column_may_be_named_after_a_value(client: Client) -> None:
+    """DuckDB names a column without an alias after its expression, in which the value of the parameter stands."""
+    found = client.send(parse("SELECT a * $1::numeric FROM r WHERE s = 'y'") + DESCRIBE_STATEMENT + SYNC)
+    assert found[1][1] == struct.pack("!hi", 1, 1700)
+    found = client.send(bind(b"1.50") + execute() + SYNC)
+    assert rows_of(found) == [["3.000"]]
+
+
+def test_a_parameter_of_any_number_has_a_type(client: Client) -> None:
+    found = client.send(parse("SELECT $40000") + DESCRIBE_STATEMENT + SYNC)
+    assert found[1] == ("t", struct.pack("!H40000i", 40_000, *[25] * 40_000))
+
+
 def test_sql_prepares_executes_and_deallocates(client: Client) -> None:
     found = client.query("PREPARE q (bigint, text) AS SELECT $1 + 1 AS a, $2; EXECUTE q(41, 'it''s'); DEALLOCATE q")
     assert tags(found) == ["PREPARE", "SELECT 1", "DEALLOCATE"]
