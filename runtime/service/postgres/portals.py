@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
+from weakref import WeakSet
 
 import pyarrow as pa
 
@@ -174,6 +175,15 @@ class PortalTable:
         self.cursor(name)
         self.close(name)
         return "CLOSE CURSOR"
+
+    def all(self) -> WeakSet[Portal]:
+        """Return the present portals, for a savepoint."""
+        return WeakSet(self._portals.values())
+
+    def close_others(self, kept: WeakSet[Portal]) -> None:
+        """Remove the portals that are not among ``kept``."""
+        for name in [name for name, portal in self._portals.items() if portal not in kept]:
+            self.close(name)
 
     def clear(self, *, keeps_held_cursors: bool) -> None:
         """Remove all portals; with ``keeps_held_cursors`` keep the cursors WITH HOLD."""

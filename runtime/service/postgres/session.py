@@ -30,7 +30,7 @@ from runtime.service.postgres.portals import Cursor, Portal, PortalTable, Prepar
 from runtime.service.postgres.rewriting import with_values
 from runtime.service.postgres.settings import Settings
 from runtime.service.postgres.statements import Question, Statement
-from runtime.service.postgres.transactions import IDLE, IN_BLOCK, TransactionBlock
+from runtime.service.postgres.transactions import FAILED, IDLE, IN_BLOCK, SavedState, TransactionBlock
 from runtime.service.postgres.types import TEXT, literal, typed_expression
 from runtime.service.sandbox import AskError
 
@@ -113,8 +113,9 @@ class Session:
         self._block.fail()
 
     def _sync(self) -> None:
-        self._skips = False
+        has_failed, self._skips = self._skips, False
         if self._block.status == IDLE:
+            self._report(self._settings.end(commits=not has_failed).items())  # of an implicit block
             self._end_block()
         self._outlet.write(messages.ready_for_query(self._block.status))
 
@@ -133,6 +134,8 @@ class Session:
             self._outlet.write(messages.EMPTY_QUERY)
         for statement in statements:
             self._block.is_implicit = len(statements) > 1  # set each time, because a COMMIT ends the implicit block
+            if self._block.is_implicit:
+                self._settings.begin()
             try:
                 await self._simple(self._resolved(statement))
             except (AskError, SqlError) as error:
@@ -293,7 +296,8 @@ class Session:
         if isinstance(statement, st.End):
             return self._end(commits=statement.commits)
         if isinstance(statement, st.Savepoint):
-            return self._block.savepoint(statement)
+            self._return_to(self._block.savepoint(statement, self._settings.state(), self._portals.all()))
+            return statement.kind
         if isinstance(statement, st.Set):
             return self._set(statement)
         if isinstance(statement, st.Reset):
@@ -322,14 +326,22 @@ class Session:
         else:
             self._block.status = IN_BLOCK
             self._settings.begin()
+            self._block.begun = self._portals.all()
         return statement.tag
+
+    def _return_to(self, state: SavedState | None) -> None:
+        """Restore the settings of a savepoint, and remove the portals that are newer."""
+        if state is not None:
+            self._report(self._settings.restore(state.settings).items())
+            self._portals.close_others(state.portals)
 
     def _end(self, *, commits: bool) -> str:
         if self._block.status == IDLE:
             self._outlet.write(messages.notice_response("there is no transaction in progress", "25P01"))
-        else:
-            commits = commits and self._block.status == IN_BLOCK
-            self._report(self._settings.end(commits=commits).items())
+        commits = commits and self._block.status != FAILED
+        if not commits and self._block.begun is not None:
+            self._portals.close_others(self._block.begun)
+        self._report(self._settings.end(commits=commits).items())
         self._block.status = IDLE
         self._end_block()
         return "COMMIT" if commits else "ROLLBACK"
@@ -340,7 +352,7 @@ class Session:
         except PostgresError as error:
             error.position = statement.begin + 1
             raise
-        if statement.is_local and self._block.status == IDLE:
+        if statement.is_local and not self._block.is_pinned:
             self._outlet.write(messages.notice_response("SET LOCAL has an effect in transaction blocks only", "25P01"))
         if statement.name == "timezone" and (statement.value or "UTC").upper() not in ("UTC", "GMT", "ETC/UTC"):
             self._outlet.write(messages.notice_response("times are shown in UTC, with their offset"))

@@ -7,9 +7,11 @@ from importlib.metadata import version
 from typing import Final
 from zoneinfo import available_timezones
 
+import msgspec
+
 from runtime.service.postgres.errors import PostgresError
 
-__all__ = ["REPORTED", "SERVER_VERSION", "Settings"]
+__all__ = ["REPORTED", "SERVER_VERSION", "Settings", "SettingsState"]
 
 SERVER_VERSION: Final = "15.0"
 """Version of PostgreSQL that clients are shown."""
@@ -111,6 +113,15 @@ _DEFAULTS: Final = {
 _UNITS_MS: Final = {"us": 0.001, "ms": 1.0, "s": 1000.0, "min": 60_000.0, "h": 3_600_000.0, "d": 86_400_000.0}
 
 
+class SettingsState(msgspec.Struct, frozen=True):
+    """Values of a session's settings at a savepoint."""
+
+    values: dict[str, str]
+    """Value of each setting."""
+    local: dict[str, str | None]
+    """Settings that SET LOCAL has changed → the values that they have after the block; None for no value."""
+
+
 class Settings:
     """Settings of one session; changes made in a transaction are reverted if the transaction is rolled back."""
 
@@ -125,8 +136,18 @@ class Settings:
         self.run = run
 
     def begin(self) -> None:
-        """Begin a transaction block."""
-        self._before, self._local = dict(self._values), {}
+        """Begin a transaction block; has no effect inside of one."""
+        if self._before is None:
+            self._before, self._local = dict(self._values), {}
+
+    def state(self) -> SettingsState:
+        """Return the present values, for a savepoint."""
+        return SettingsState(dict(self._values), dict(self._local))
+
+    def restore(self, state: SettingsState) -> dict[str, str]:
+        """Restore the values of a savepoint; return the reported settings whose values change."""
+        was, self._values, self._local = self._values, dict(state.values), dict(state.local)
+        return self._changed(was)
 
     def end(self, *, commits: bool) -> dict[str, str]:
         """End the transaction block; return the reported settings whose values change at its end."""
@@ -140,6 +161,9 @@ class Settings:
             else:
                 self._values[name] = value
         self._local = {}
+        return self._changed(was)
+
+    def _changed(self, was: Mapping[str, str]) -> dict[str, str]:
         return {REPORTED[name]: self._values[name] for name in REPORTED if self._values.get(name) != was.get(name)}
 
     def start(self, values: Mapping[str, str]) -> None:

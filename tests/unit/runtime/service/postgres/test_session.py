@@ -123,6 +123,28 @@ def test_a_failed_block_does_nothing_until_its_end(client: Client) -> None:
     assert codes(client.query("COMMIT")) == "NCZ"
 
 
+def test_a_rollback_undoes_settings_and_cursors(client: Client) -> None:
+    client.query("BEGIN; SET application_name TO 'a'; DECLARE before CURSOR FOR SELECT 1; SAVEPOINT s")
+    client.query("SET application_name TO 'b'; SET LOCAL statement_timeout TO '5s'; DECLARE after CURSOR FOR SELECT 2")
+    assert codes(client.query("ROLLBACK TO s")) == "SCZ"
+    assert client.rows("SHOW application_name; SHOW statement_timeout") == [["a"], ["0"]]
+    assert client.rows("FETCH before") == [["1"]]
+    assert client.error(query("FETCH after"))["C"] == "34000"
+    client.query("ROLLBACK")
+    client.query("DECLARE h CURSOR WITH HOLD FOR SELECT 3")
+    client.query("BEGIN; DECLARE g CURSOR WITH HOLD FOR SELECT 4; ROLLBACK")
+    assert client.error(query("FETCH g"))["C"] == "34000"
+    assert client.rows("FETCH h; SHOW application_name") == [["3"], [""]]
+
+
+def test_the_settings_of_one_message_stand_or_fall_together(client: Client) -> None:
+    assert codes(client.query("SET application_name TO 'a'; SELECT nothing")) == "SCESZ"
+    assert client.rows("SHOW application_name") == [[""]]
+    assert client.rows("SET LOCAL statement_timeout TO '5s'; SHOW statement_timeout") == [["5s"]]
+    client.query("SET application_name TO 'b'; SELECT 1")
+    assert client.rows("SHOW application_name; SHOW statement_timeout") == [["b"], ["0"]]
+
+
 def test_parameters_of_all_kinds_come_back(client: Client) -> None:
     sql = "SELECT $1 + 1, $2, $3::date, $4, $5"
     sent = parse(sql, oids=(23, 0, 0, 17, 1016)) + bind(
@@ -293,7 +315,8 @@ def test_portals_and_statements_are_bounded(client: Client) -> None:
 
 
 def test_settings_of_a_block_go_with_it(client: Client) -> None:
-    client.query("SET application_name = 'before'; BEGIN; SET application_name = 'inside'; SET LOCAL work_mem = '1GB'")
+    client.query("SET application_name = 'before'")
+    client.query("SET application_name = 'with it'; BEGIN; SET application_name = 'inside'; SET LOCAL work_mem = '1GB'")
     assert client.rows("SHOW work_mem") == [["1GB"]]
     assert ("S", b"application_name\0before\0") in client.query("ROLLBACK")
     assert client.rows("SHOW work_mem") == [["4MB"]]
