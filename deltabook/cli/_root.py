@@ -100,7 +100,7 @@ def _defaults(
             inner = click.Context(child, info_name=key, parent=context)
             defaults[key] = _defaults(value, child, inner, f"{where}{key}.")
         elif name in known and not isinstance(value, dict):
-            defaults[str(known[name].name)] = value
+            defaults[str(known[name].name)] = _option_value(known[name], value, where + key)
         elif name in former:
             raise ConfigFileError(f"expected {where + former[name]!r}, was {where + key!r}, its name up to version 0.1")
         else:
@@ -109,6 +109,21 @@ def _defaults(
                 f"{did_you_mean(name, known)}"
             )
     return defaults
+
+
+def _option_value(option: click.Option, value: object, key: str) -> object:
+    """Return the value of a key as the command line would give it to the option; a number is the text of its digits.
+
+    click would round `1.5` to an integer and count `true` as 1. Raise `ConfigFileError` for a value of another kind.
+    """
+    values = value if isinstance(value, list) and option.multiple else [value]
+    for each in values:
+        if not isinstance(each, str | int | float) or (isinstance(each, bool) and not option.is_flag):
+            kinds = "true, false or text" if option.is_flag else "text or a number"
+            many = ", or a list of these," if option.multiple else ""
+            raise ConfigFileError(f"expected {kinds}{many} for {key!r}, was {str(each)[:80]!r}")
+    given = [each if isinstance(each, bool) else str(each) for each in values]
+    return given if option.multiple else given[0]
 
 
 def read_defaults(path: Path, command: click.Command, context: click.Context) -> dict[str, object]:

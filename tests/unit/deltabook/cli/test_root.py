@@ -80,6 +80,7 @@ def test_version_is_the_packages(invoke: Invoke) -> None:
         ([], {}, None, "1 \n"),
         ([], {}, "[exchange.serve]\nhttp-port = 2\n", "2 \n"),
         ([], {}, "[exchange.serve]\nhttp_port = 2\nview = ['a', 'b']\n", "2 a,b\n"),
+        ([], {}, "[exchange.serve]\nview = 'a'\n", "1 a\n"),
         ([], {"DELTABOOK_EXCHANGE_SERVE_HTTP_PORT": "3"}, "[exchange.serve]\nhttp-port = 2\n", "3 \n"),
         (
             ["--http-port", "4"],
@@ -106,15 +107,25 @@ def test_a_flag_wins_over_environment_file_and_default(
         ("verbose = true\n", "'verbose'"),
         ("config = 'other.toml'\n", "'config'"),
         ("[exchange.serve.http-port]\nx = 1\n", "'exchange.serve.http-port'"),
+        ("[exchange.serve]\nhttp-port = true\n", "'exchange.serve.http-port', was 'True'"),
+        ("[exchange.serve]\nhttp-port = [2]\n", "'exchange.serve.http-port', was '[2]'"),
+        ("[exchange.serve]\nhttp-port = 1979-05-27\n", "'exchange.serve.http-port', was '1979-05-27'"),
+        ("[exchange.serve]\nview = ['a', ['b']]\n", "'exchange.serve.view'"),
     ],
 )
-def test_an_unknown_key_is_an_error_that_names_key_and_file(invoke: Invoke, toml: str, named: str) -> None:
+def test_a_wrong_key_or_value_is_an_error_that_names_it(invoke: Invoke, toml: str, named: str) -> None:
     result = invoke("exchange", "serve", toml=toml)
     assert result.exit_code == 2
     assert result.output.startswith("deltabook: error: ")
     assert named in result.output
     assert "deltabook.toml" in result.output
     assert result.output.count("\n") == 1
+
+
+def test_a_number_of_the_file_is_not_rounded(invoke: Invoke) -> None:
+    result = invoke("exchange", "serve", toml="[exchange.serve]\nhttp-port = 1.5\n")
+    assert result.exit_code == 2
+    assert "'1.5' is not a valid integer" in result.output
 
 
 @pytest.mark.parametrize("toml", ["[exchange", "\udcff"])
