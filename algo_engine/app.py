@@ -191,6 +191,8 @@ class AlgoProcess:
     def _report_end(self, _: Any) -> None:
         if self.failure is None:
             self._reporter.stopped(self._end)
+        else:
+            self._reporter.failed(" ".join(str(self.failure).split()) or type(self.failure).__name__)
 
     def _ready_if_connected(self) -> None:
         if self._is_subscribed and all(host.desk.is_synchronised for host in self._hosts):

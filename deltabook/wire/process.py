@@ -207,6 +207,8 @@ class SupervisedProcess(ABC):
                 self._failure = self._failure or _reason(result)
             if self._failure is None:
                 self._reporter.stopped(reason)
+            else:
+                self._reporter.failed(self._failure)
             self._reactor.stop()
 
         maybeDeferred(self._end).addBoth(ended)

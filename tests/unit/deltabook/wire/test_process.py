@@ -12,6 +12,7 @@ from twisted.internet.defer import Deferred, fail
 from twisted.internet.task import Clock
 
 from deltabook.wire.process import Reporter, SupervisedProcess
+from deltabook.wire.status import Failed, parse_event
 
 
 class Reactor(Clock):
@@ -51,7 +52,7 @@ def test_an_end_that_fails_is_a_failure(raises: bool) -> None:
     process._stop("SIGTERM")
     assert reactor.is_stopped
     assert process._failure == "a full disk"
-    assert b"stopped" not in stdout.getvalue()
+    assert parse_event(stdout.getvalue().splitlines()[-1]) == Failed("runtime", "a full disk")
 
 
 def test_as_many_files_may_be_open_as_there_may_be_connections() -> None:
