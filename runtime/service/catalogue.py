@@ -207,8 +207,8 @@ def _check_columns(views: Iterable[View]) -> None:
         for column in view.columns:
             if not is_column_name(column.name):
                 raise CatalogueError(
-                    f"expected another name than {column.name!r} for a column of {view.name}, as changes of views have a "
-                    "column of this name: rename it with AS"
+                    f"expected another name than {column.name!r} for a column of {view.name}, as the changes of a view "
+                    "have a column of this name: rename it with AS"
                 )
 
 

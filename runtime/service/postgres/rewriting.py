@@ -188,12 +188,12 @@ def _columns_read(tree: Any, columns: Mapping[str, Mapping[str, str]]) -> dict[s
     """Return DuckDB's types of the columns of the relations and views that a question reads, by their names and by
     ``alias.name``; a name that has several types has none here."""
     by_name = {name.lower(): kinds for name, kinds in columns.items()}
-    types: dict[str, set[str]] = {}
+    kinds_of: dict[str, set[str]] = {}
     for table in tree.find_all(exp.Table):
         for name, kind in by_name.get(table.name.lower(), {}).items():
             for known in (name.lower(), f"{table.alias_or_name.lower()}.{name.lower()}"):
-                types.setdefault(known, set()).add(kind)
-    return {name: kinds.pop() for name, kinds in types.items() if len(kinds) == 1}
+                kinds_of.setdefault(known, set()).add(kind)
+    return {name: kinds.pop() for name, kinds in kinds_of.items() if len(kinds) == 1}
 
 
 def with_values(question: Question, values: Sequence[str]) -> str:

@@ -113,7 +113,7 @@ def test_a_flag_wins_over_environment_file_and_default(
         ("[exchange.serve]\nview = ['a', ['b']]\n", "'exchange.serve.view'"),
     ],
 )
-def test_a_wrong_key_or_value_is_named_with_its_file(invoke: Invoke, toml: str, named: str) -> None:
+def test_a_wrong_key_or_value_is_an_error_that_names_it(invoke: Invoke, toml: str, named: str) -> None:
     result = invoke("exchange", "serve", toml=toml)
     assert result.exit_code == 2
     assert result.output.startswith("deltabook: error: ")
