@@ -32,6 +32,7 @@ from deltabook.backup.manifest import (
     PartEntry,
     decode_manifest,
     digest,
+    encode_manifest,
     files_below,
     find_parts,
 )
@@ -138,7 +139,7 @@ def back_up(directory: Path, target: Path, now_ns: Callable[[], int] = time.time
         stage.mkdir(parents=True)
         entries = _together(parts, stage)
         manifest = Manifest(__version__, now_ns(), entries, _listed(stage))
-        (stage / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(manifest)))
+        (stage / MANIFEST).write_bytes(encode_manifest(manifest))
         stored = _published(stage, target, manifest)
     except OSError as error:
         where = f" at {error.filename}" if error.filename else ""

@@ -28,6 +28,7 @@ __all__ = [
     "PartEntry",
     "decode_manifest",
     "digest",
+    "encode_manifest",
     "files_below",
     "find_parts",
 ]
@@ -85,6 +86,8 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """All files, in the order of their paths."""
     format: int = _FORMAT
     """Format of this record."""
+    sha256: str = ""
+    """SHA-256 of this record with an empty text in this field, in hexadecimal; empty in older backups."""
 
     @property
     def size(self) -> int:
@@ -96,6 +99,15 @@ class _Format(msgspec.Struct):
     format: int = 0
 
 
+def encode_manifest(manifest: Manifest) -> bytes:
+    """Encode a manifest with its own checksum, as indented JSON."""
+    return msgspec.json.format(msgspec.json.encode(msgspec.structs.replace(manifest, sha256=_checksum(manifest))))
+
+
+def _checksum(manifest: Manifest) -> str:
+    return hashlib.sha256(msgspec.json.encode(msgspec.structs.replace(manifest, sha256=""))).hexdigest()
+
+
 def decode_manifest(data: bytes, where: str) -> Manifest:
     """Decode a manifest; raise `BackupError` if it is damaged, or has paths outside of the backup's directory."""
     try:
@@ -105,6 +117,8 @@ def decode_manifest(data: bytes, where: str) -> Manifest:
         manifest = msgspec.json.decode(data, type=Manifest)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BackupError(f"expected the manifest of a backup at {where}, was: {error}") from None
+    if manifest.sha256 and manifest.sha256 != (checksum := _checksum(manifest)):
+        raise BackupError(f"expected the checksum {checksum} in the manifest at {where}, was {manifest.sha256}")
     for path in (*(entry.path for entry in manifest.files), *(part.path for part in manifest.parts if part.path)):
         pure = PurePosixPath(path)
         if pure.is_absolute() or not pure.parts or ".." in pure.parts or str(pure) != path or path == MANIFEST:

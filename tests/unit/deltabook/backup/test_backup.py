@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from deltabook.backup import BackupError, back_up, restore
-from deltabook.backup.manifest import MANIFEST, FileEntry, Manifest
+from deltabook.backup.manifest import MANIFEST, FileEntry, Manifest, encode_manifest
 from tests.generators.run_directories import RunDirectory
 
 
@@ -121,7 +121,7 @@ def test_a_damaged_backup_leaves_nothing(copy: Path, damage: str) -> None:
 def test_a_name_that_leads_out_of_the_place_is_refused(copy: Path, name: str) -> None:
     manifest = msgspec.json.decode((copy / MANIFEST).read_bytes(), type=Manifest)
     manifest = msgspec.structs.replace(manifest, files=[FileEntry(name, 0, "")])
-    (copy / MANIFEST).write_bytes(msgspec.json.encode(manifest))
+    (copy / MANIFEST).write_bytes(encode_manifest(manifest))
     with pytest.raises(BackupError, match="expected paths below the backup"):
         restore(copy, copy.with_name("place"))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 
@@ -12,7 +13,7 @@ from algo_engine.desk.journal import FileJournal
 from algo_engine.desk.records import Checkpoint, Opened
 from algo_engine.desk.trades import SPOOL
 from deltabook.backup import BackupError, back_up, inspect
-from deltabook.backup.manifest import find_parts
+from deltabook.backup.manifest import FileEntry, Manifest, PartEntry, decode_manifest, encode_manifest, find_parts
 from deltabook.cli import main
 from tests.generators.journals import open_exchange, random_inputs
 from tests.generators.run_directories import RunDirectory
@@ -117,3 +118,24 @@ def test_commands_copy_put_back_and_say_so(system: Path, tmp_path: Path) -> None
     assert "expected an empty directory or none" in refused.output
     assert "epoch 2" in run(main, ["backup", str(tmp_path / "back"), str(tmp_path / "again")]).output
     assert "epochs" in run(main, ["inspect", str(tmp_path / "back")]).output
+
+
+def test_a_byte_of_a_manifest_that_has_changed_is_noticed() -> None:
+    manifest = Manifest("0.1", 7, [PartEntry("runtime", "", {"epoch": 12})], [FileEntry("state.db", 8, "ab")])
+    written = encode_manifest(manifest)
+    taken = decode_manifest(written, "here")
+    assert msgspec.structs.replace(taken, sha256="") == manifest
+    for place in range(len(written)):
+        changed = bytearray(written)
+        changed[place] ^= 1
+        try:
+            again = decode_manifest(bytes(changed), "here")
+        except BackupError:
+            continue
+        assert again == taken  # a byte between two fields
+
+
+def test_a_manifest_without_a_checksum_is_read() -> None:
+    """Older backups have none."""
+    manifest = Manifest("0.1", 7, [], [])
+    assert decode_manifest(msgspec.json.encode(manifest), "here") == manifest
