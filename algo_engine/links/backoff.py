@@ -17,7 +17,7 @@ class LinkTimes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Delays and time limits of the connection to a peer, in seconds."""
 
     first_delay_s: float = 0.1
-    """Delay before the first new attempt; doubles with each further attempt."""
+    """Delay before the first new attempt; doubles with each further attempt, until a connection lasts."""
     longest_delay_s: float = 5.0
     """Longest delay between two attempts."""
     give_up_s: float = 60.0
@@ -31,7 +31,9 @@ class LinkTimes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Retry:
     """Retries with doubling delays up to a longest one; fails after `LinkTimes.give_up_s` without success.
 
-    Only the first failure after a success is logged.
+    A connection that lasts for less than the longest delay does not shorten the next delay: otherwise an answer that
+    ends each connection, such as a frame that cannot be applied, would be asked for ten times a second. Only the first
+    failure with the shortest delay is logged.
     """
 
     _log = Logger()
@@ -40,13 +42,14 @@ class Retry:
         self._clock, self._times, self._peer, self._on_failure = clock, times, peer, on_failure
         self._delay_s = times.first_delay_s
         self._since_s: float | None = clock.seconds()
+        self._answered_s = 0.0
         self._call: ScheduledCall | None = None
         self.losses = 0
         """Number of times that the connection to an answering peer was lost."""
 
     def succeeded(self) -> None:
-        """Note that the peer answers; the next loss starts with the shortest delay."""
-        self._delay_s, self._since_s = self._times.first_delay_s, None
+        """Note that the peer answers; if the connection lasts, the next loss starts with the shortest delay."""
+        self._since_s, self._answered_s = None, self._clock.seconds()
 
     def again(self, attempt: Callable[[], None], reason: str) -> None:
         """Call ``attempt`` after the delay, or fail after too long a time without success."""
@@ -54,6 +57,8 @@ class Retry:
         if self._since_s is None:
             self._since_s = now_s
             self.losses += 1
+            if now_s - self._answered_s >= self._times.longest_delay_s:
+                self._delay_s = self._times.first_delay_s
         if now_s - self._since_s >= self._times.give_up_s:
             self._on_failure(
                 PeerUnreachable(f"expected {self._peer} to answer within {self._times.give_up_s:g} s, was {reason}")
