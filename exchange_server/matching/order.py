@@ -110,6 +110,7 @@ both are reduced by the lots that would have traded.
 
 
 Limit = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+"""Limit that the journal can represent; 0 is no limit."""
 
 
 class AccountLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

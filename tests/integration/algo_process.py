@@ -61,6 +61,8 @@ class Process:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.kill()
+        if kind is not None:  # a test that has failed, also by its time limit, shows what the process has logged
+            sys.stderr.write(self.errors())
 
     def next_event(self) -> status.Event | None:
         """Return the next event, None after the last."""

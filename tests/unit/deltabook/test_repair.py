@@ -126,34 +126,32 @@ def cases() -> Iterator[Any]:
             yield pytest.param(row, fault, marks=() if is_quick else pytest.mark.slow, id=f"{row}-{fault}")
 
 
-@pytest.mark.parametrize(("row", "fault"), list(cases()))
-def test_damage_gives_right_answers_or_a_refusal(
-    whole: tuple[Path, dict[str, Any]], tmp_path: Path, row: str, fault: str
-) -> None:
+def damaged(source: Path, tmp_path: Path, row: str, fault: str) -> tuple[Path, str, Path]:
+    """Copy the runs and damage one file; return the directory of the copy, the part's name, and the file."""
     part, pattern, place = FILES[row]
     path = tmp_path / "runs"
-    shutil.copytree(whole[0], path)
+    shutil.copytree(source, path)
     file = sorted((path / part).glob(pattern))[place]
     change = FAULTS[fault]
     if change is None:
         file.unlink()
     else:
         file.write_bytes(change(file.read_bytes()))
+    return path, part, file
+
+
+@pytest.mark.parametrize(("row", "fault"), list(cases()))
+def test_damage_gives_right_answers_or_a_refusal(
+    whole: tuple[Path, dict[str, Any]], tmp_path: Path, row: str, fault: str
+) -> None:
+    path, part, file = damaged(whole[0], tmp_path, row, fault)
     assert outcome(path, part, file, whole[1]) == documented()[row, fault]
 
 
 @pytest.mark.parametrize(("row", "fault"), list(cases()))
 def test_a_backup_hides_no_damage(whole: tuple[Path, dict[str, Any]], tmp_path: Path, row: str, fault: str) -> None:
     """A start on a copy must not accept what a start on the original refuses: a copy has no lock with a boot."""
-    part, pattern, place = FILES[row]
-    path = tmp_path / "runs"
-    shutil.copytree(whole[0], path)
-    file = sorted((path / part).glob(pattern))[place]
-    change = FAULTS[fault]
-    if change is None:
-        file.unlink()
-    else:
-        file.write_bytes(change(file.read_bytes()))
+    path, part, _ = damaged(whole[0], tmp_path, row, fault)
     refusal = ""
     try:
         back_up(path / part, tmp_path / "backup")

@@ -24,6 +24,16 @@ def lab() -> OrderLab:
     return lab
 
 
+def check_refused(lab: OrderLab, asks: list[Callable[[], object]], error: type[Exception], words: str) -> None:
+    """Each request raises the error, and none is sent."""
+    for ask in asks:
+        with pytest.raises(error, match=words):
+            ask()
+    lab.turn()
+    assert not lab.requests
+    lab.check_settled()
+
+
 @pytest.mark.parametrize("number", [10.0, 2.5, "10", None])
 def test_a_number_that_is_not_whole_goes_nowhere(lab: OrderLab, number: Any) -> None:
     asks: list[Callable[[], object]] = [
@@ -36,12 +46,7 @@ def test_a_number_that_is_not_whole_goes_nowhere(lab: OrderLab, number: Any) -> 
         lambda: lab.desk.reduce(number, 1),
         lambda: lab.desk.cancel(number),
     ]
-    for ask in asks:
-        with pytest.raises(TypeError, match=r"expected a whole number (of lots|of ticks|as client id), was"):
-            ask()
-    lab.turn()
-    assert not lab.requests
-    lab.check_settled()
+    check_refused(lab, asks, TypeError, r"expected a whole number (of lots|of ticks|as client id), was")
 
 
 @pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 2**70])
@@ -53,12 +58,7 @@ def test_a_number_beyond_64_bits_goes_nowhere(lab: OrderLab, number: int) -> Non
         lambda: lab.desk.replace(1, number, 100),
         lambda: lab.desk.replace(1, 10, number),
     ]
-    for ask in asks:
-        with pytest.raises(OverflowError, match=r"expected a number of (lots|ticks) within 64 bits, was"):
-            ask()
-    lab.turn()
-    assert not lab.requests
-    lab.check_settled()
+    check_refused(lab, asks, OverflowError, r"expected a number of (lots|ticks) within 64 bits, was")
 
 
 def test_numbers_and_symbols_of_numpy_are_those_of_python(lab: OrderLab) -> None:
