@@ -94,12 +94,22 @@ def test_what_waits_on_purpose_is_healthy(role: HealthRole, status: Any, words: 
     assert judged(role, status) == (True, words)
 
 
+class _Server(HTTPServer):
+    """Server whose next answers are of a runtime with a lost origin, as many times as it is `lost`."""
+
+    lost = 0
+
+
 class _Port(BaseHTTPRequestHandler):
     """A runtime that asks for its token."""
 
+    server: _Server
+
     def do_GET(self) -> None:
         is_known = self.headers.get("Authorization") == f"Bearer {TOKEN}"
-        body = json.dumps(RUNTIME).encode() if is_known else b"expected the token, was another or none\n"
+        status = {**RUNTIME, "disconnected": int(self.server.lost > 0)}
+        self.server.lost -= 1
+        body = json.dumps(status).encode() if is_known else b"expected the token, was another or none\n"
         self.send_response(200 if is_known else 401)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -110,8 +120,9 @@ class _Port(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def port() -> Iterator[str]:
-    server = HTTPServer(("127.0.0.1", 0), _Port)
+def port(lost: int = 0) -> Iterator[str]:
+    server = _Server(("127.0.0.1", 0), _Port)
+    server.lost = lost
     thread = Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
@@ -143,6 +154,32 @@ def test_the_commands_line_and_exit_code_agree(tmp_path: Path) -> None:
     assert json.loads(told.output) == {
         "role": "runtime", "healthy": True, "reason": "epoch 9, published 8, 6 views", "status": RUNTIME,
     }  # fmt: skip
+
+
+class Clock:
+    """A clock that only sleeping moves."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+
+@pytest.mark.parametrize(("wait_s", "exit_code", "waited_s"), [("0", 1, 0.0), ("1", 1, 1.0), ("4", 0, 1.5)])
+def test_a_check_can_wait_for_a_healthy_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wait_s: str, exit_code: int, waited_s: float
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr("deltabook.cli.health.time", clock)
+    (tmp_path / "token").write_text(TOKEN)
+    with port(lost=3) as where:
+        result = health("runtime", "--at", where, "--token-file", str(tmp_path / "token"), "--wait", wait_s)
+    assert (result.exit_code, clock.now_s) == (exit_code, waited_s)
+    assert ("was 1 that is not" in result.output) == (exit_code == 1)
 
 
 def test_a_part_that_is_not_there_is_unhealthy() -> None:
