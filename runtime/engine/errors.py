@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["BarrierError", "EngineError", "PlanError"]
+__all__ = ["BarrierError", "EngineError", "PlanError", "cause_of"]
 
 
 class EngineError(RuntimeError):
@@ -18,3 +18,8 @@ class PlanError(ValueError):
 
 class BarrierError(EngineError):
     """Refusal of a barrier; the message has the reason and, if a node is the cause, its name."""
+
+
+def cause_of(error: Exception) -> str:
+    """Return the text of an error, as the reason of a query's failure."""
+    return str(error) if isinstance(error, EngineError) else f"{type(error).__name__}: {error}"

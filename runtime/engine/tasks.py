@@ -20,16 +20,10 @@ from __future__ import annotations
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from runtime.engine.running.calls import perform, start, stop
-
-if TYPE_CHECKING:
-    from runtime.engine.lifetime import CallbackReference
-    from runtime.engine.running.calls import Call
-    from runtime.engine.running.node import RunningNode
-    from runtime.engine.running.query import RunningQuery
-    from runtime.engine.running.source import RunningSource
+from runtime.engine.lifetime import CallbackReference
+from runtime.engine.queue import Task
 
 __all__ = [
     "EngineTask",
@@ -41,6 +35,9 @@ __all__ = [
     "StopQueryTask",
     "StopSourceTask",
     "TaskCallbacks",
+    "TaskNode",
+    "TaskQuery",
+    "TaskSource",
     "WakeTask",
     "WorkTask",
 ]
@@ -86,6 +83,42 @@ class TaskCallbacks:
             call()
 
 
+class TaskQuery(Protocol):
+    """Interface of a query for tasks."""
+
+    def start(self) -> None:
+        """Build the nodes and have workers start them."""
+
+
+class TaskNode(Protocol):
+    """Interface of a node for tasks."""
+
+    def start(self) -> bool:
+        """Start the pipeline; return False if the query has ended before."""
+
+    def take(self) -> Task | None:
+        """Take the call that a worker is to make, which is made by calling it; return None if none is due any more."""
+
+    def wake(self) -> None:
+        """Return the delayed inputs whose time has come."""
+
+    def park(self, reference: CallbackReference) -> None:
+        """Keep the last reference until no input waits at the node any more, then release it."""
+
+    def stop(self) -> bool:
+        """Stop the pipeline, and end; return False if the node was disposed of before."""
+
+
+class TaskSource(Protocol):
+    """Interface of a source for tasks."""
+
+    def terminate(self) -> bool:
+        """Close the source, now or when it is open; return False if that was done before."""
+
+    def fail(self, reason: str) -> bool:
+        """Fail the query, as the source has failed; return False if its input is not taken any more."""
+
+
 class EngineTask(ABC):
     """Task of a query; run once, by the worker that has taken the task and owns it from then on."""
 
@@ -117,7 +150,7 @@ class StartQueryTask(EngineTask):
 
     __slots__ = ("_query",)
 
-    def __init__(self, query: RunningQuery) -> None:
+    def __init__(self, query: TaskQuery) -> None:
         super().__init__()
         self._query = query
 
@@ -147,14 +180,14 @@ class StartPipelineTask(EngineTask):
 
     __slots__ = ("_node",)
 
-    def __init__(self, node: RunningNode, callbacks: TaskCallbacks) -> None:
+    def __init__(self, node: TaskNode, callbacks: TaskCallbacks) -> None:
         super().__init__(callbacks)
         self._node = weakref.ref(node)
 
     def run(self) -> bool:
         """Start the pipeline."""
         node = self._node()
-        return node is not None and start(node)
+        return node is not None and node.start()
 
 
 class WorkTask:
@@ -167,10 +200,10 @@ class WorkTask:
 
     __slots__ = ("_call", "_node", "is_prepared")
 
-    def __init__(self, node: weakref.ref[RunningNode]) -> None:
+    def __init__(self, node: weakref.ref[TaskNode]) -> None:
         self._node = node
         self.is_prepared = False
-        self._call: Call | None = None
+        self._call: Task | None = None
 
     def prepare(self) -> None:
         """Take the inputs. Tests make the call later, as if the worker had been interrupted in between."""
@@ -184,7 +217,7 @@ class WorkTask:
         if not self.is_prepared and (node := self._node()) is not None:
             call = node.take()
         if call is not None:
-            perform(call.node, call)
+            call()
 
 
 class WakeTask:
@@ -192,7 +225,7 @@ class WakeTask:
 
     __slots__ = ("_node",)
 
-    def __init__(self, node: weakref.ref[RunningNode]) -> None:
+    def __init__(self, node: weakref.ref[TaskNode]) -> None:
         self._node = node
 
     def __call__(self) -> None:
@@ -207,7 +240,7 @@ class PendingPipelineStopTask(EngineTask):
 
     __slots__ = ("_node", "_reference")
 
-    def __init__(self, node: RunningNode, reference: CallbackReference) -> None:
+    def __init__(self, node: TaskNode, reference: CallbackReference) -> None:
         super().__init__()
         self._node = node
         self._reference = reference
@@ -223,13 +256,13 @@ class StopPipelineTask(EngineTask):
 
     __slots__ = ("_node",)
 
-    def __init__(self, node: RunningNode) -> None:
+    def __init__(self, node: TaskNode) -> None:
         super().__init__()
         self._node = node
 
     def run(self) -> bool:
         """Stop the pipeline."""
-        return stop(self._node)
+        return self._node.stop()
 
 
 class StopSourceTask(EngineTask):
@@ -237,7 +270,7 @@ class StopSourceTask(EngineTask):
 
     __slots__ = ("_source",)
 
-    def __init__(self, source: RunningSource) -> None:
+    def __init__(self, source: TaskSource) -> None:
         super().__init__()
         self._source = weakref.ref(source)
 
@@ -252,7 +285,7 @@ class FailSourceTask(EngineTask):
 
     __slots__ = ("_reason", "_source")
 
-    def __init__(self, source: RunningSource, reason: str) -> None:
+    def __init__(self, source: TaskSource, reason: str) -> None:
         super().__init__()
         self._source = weakref.ref(source)
         self._reason = reason

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
-from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -34,11 +33,6 @@ JAVA = "runtime.spark.java"
 """Finds a Java with the standard library alone: set-up and the doctor use it before Spark is there."""
 
 MARKET = "exchange_server.matching"
-
-KNOWN_CIRCLES = {
-    "runtime.engine": 5,
-}
-"""Package of a circle of imports that is left → number of its modules, which may only fall."""
 
 
 def modules() -> list[tuple[str, Path]]:
@@ -110,12 +104,6 @@ def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
     return components
 
 
-def package_of(circle: Sequence[str]) -> str:
-    """The innermost package that all modules of a circle are in."""
-    heads = takewhile(lambda parts: len(set(parts)) == 1, zip(*(name.split(".") for name in circle), strict=False))
-    return ".".join(parts[0] for parts in heads)
-
-
 def is_within(name: str, package: str) -> bool:
     return name == package or name.startswith(package + ".")
 
@@ -161,14 +149,8 @@ def test_imports_keep_the_rules(package: str) -> None:
     assert broken == []
 
 
-def test_no_circle_of_imports_beside_the_known() -> None:
-    grown = [circle for circle in circles(import_graph()) if len(circle) > KNOWN_CIRCLES.get(package_of(circle), 0)]
-    assert grown == [], "expected no circle of imports"
-
-
-def test_known_circles_are_still_there() -> None:
-    """An entry whose circle was mended is deleted, so that the circle cannot come back."""
-    assert {package_of(circle): len(circle) for circle in circles(import_graph())} == KNOWN_CIRCLES
+def test_no_circle_of_imports_is_anywhere() -> None:
+    assert circles(import_graph()) == []
 
 
 @pytest.mark.parametrize(

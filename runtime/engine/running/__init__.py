@@ -7,6 +7,9 @@ RunningQuery ──▶ RunningSource ──Edge──▶ RunningNode ──Edge�
                                            passed the barrier       (calls, context: the worker's, without locks)
 ```
 
+Imports point from the query down to calls. What a lower module uses of a higher one is an interface: nodes and sources
+know their query as a `Host`, calls know their node as a `CalledNode`, and tasks know a node as a `TaskNode`.
+
 Locks are taken in the order query, source, node, and last the queue's or the admission's; none is held while the user's
 code runs.
 """

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from runtime.engine.admission import Ticket
 from runtime.engine.barriers import Barrier
-from runtime.engine.errors import BarrierError, EngineError
+from runtime.engine.errors import BarrierError, EngineError, cause_of
 from runtime.engine.listeners import (
     PipelineStarted,
     PipelineStopped,
@@ -15,12 +15,11 @@ from runtime.engine.listeners import (
     TaskEmitted,
     TaskStarted,
 )
-from runtime.engine.plan import Context
+from runtime.engine.plan import Context, Pipeline
+from runtime.engine.running.gate import Edge
+from runtime.engine.running.host import Host
 from runtime.engine.running.inbox import Entry
 from runtime.engine.workers import current_worker
-
-if TYPE_CHECKING:
-    from runtime.engine.running.node import RunningNode
 
 __all__ = [
     "DRAIN",
@@ -29,21 +28,78 @@ __all__ = [
     "START",
     "STOP",
     "Call",
+    "CalledNode",
     "RunningContext",
-    "cause_of",
-    "discard",
-    "perform",
-    "start",
-    "stop",
+    "call_discard",
+    "call_start",
+    "call_stop",
 ]
 
 
-def cause_of(error: Exception) -> str:
-    """Return the text of an error, as the reason of a query's failure."""
-    return str(error) if isinstance(error, EngineError) else f"{type(error).__name__}: {error}"
+class CalledNode(Protocol):
+    """Running node as its calls see it.
+
+    The properties do not change during a call; `contexts` is thread-safe.
+    """
+
+    @property
+    def query(self) -> Host:
+        """Query of the node."""
+
+    @property
+    def name(self) -> str:
+        """Name of the node."""
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """Pipeline that is called."""
+
+    @property
+    def edges(self) -> tuple[Edge, ...]:
+        """Edges to the successors."""
+
+    @property
+    def contexts(self) -> list[RunningContext]:
+        """Contexts that no call uses at the moment."""
+
+    @property
+    def is_cut_point(self) -> bool:
+        """True if barriers begin at the node."""
+
+    @property
+    def is_one_of_cut_points(self) -> bool:
+        """True if the node is one of several cut points."""
+
+    @property
+    def is_started(self) -> bool:
+        """True if `Pipeline.start` has returned, and neither `stop` nor `discard` was called."""
+
+    def enter(self, call: Call) -> bool:
+        """Begin a call of `start` or `stop`; return False if the call is no longer needed."""
+
+    def set_started(self, *, is_started: bool) -> None:
+        """Note that the call of `start` has returned, or that the call of `stop` is about to be made."""
+
+    def give_turn(self, call: Call) -> None:
+        """End the turn of a call, so that another worker may take the next inputs."""
+
+    def begin_barrier(self, barrier: Barrier | None, payload: object) -> Barrier:
+        """Begin the requested barrier, or a new one, at this cut point; return the barrier."""
+
+    def barrier_passed(self, barrier: Barrier) -> None:
+        """Note that the node has drained and passed the barrier on."""
+
+    def settle(self, call: Call, again: Sequence[Entry] = (), later: Sequence[tuple[float, Entry]] = ()) -> None:
+        """Note that a call has returned and its output was delivered.
+
+        Put back its inputs ``again`` now, and ``later`` at their times.
+        """
+
+    def end(self) -> None:
+        """End the node, whose pipeline was stopped or never started."""
 
 
-def _context(node: RunningNode, call: Call) -> RunningContext:
+def _context(node: CalledNode, call: Call) -> RunningContext:
     try:
         context = node.contexts.pop()
     except IndexError:
@@ -52,7 +108,7 @@ def _context(node: RunningNode, call: Call) -> RunningContext:
     return context
 
 
-def perform(node: RunningNode, call: Call) -> None:
+def _perform(node: CalledNode, call: Call) -> None:
     """Make a call of `execute`, `end_of_input` or `start_drain`; an exception that it raises fails the query."""
     query = node.query
     context = _context(node, call)
@@ -98,10 +154,10 @@ def perform(node: RunningNode, call: Call) -> None:
         )
     node.settle(call, again, later)
     if barrier is not None:
-        query.barrier_passed(node, barrier)
+        node.barrier_passed(barrier)
 
 
-def start(node: RunningNode) -> bool:
+def call_start(node: CalledNode) -> bool:
     """Make a call of `start`; return False if the query has ended before."""
     call = Call(node, START)
     if not node.enter(call):
@@ -119,7 +175,7 @@ def start(node: RunningNode) -> bool:
     return True
 
 
-def stop(node: RunningNode) -> bool:
+def call_stop(node: CalledNode) -> bool:
     """Make a call of `stop`, after which the node ends; return False if the node was disposed of before."""
     call = Call(node, STOP)
     if not node.enter(call):
@@ -139,7 +195,7 @@ def stop(node: RunningNode) -> bool:
     return True
 
 
-def discard(node: RunningNode) -> None:
+def call_discard(node: CalledNode) -> None:
     """Make a call of `discard`; log an exception that it raises, since the query has already failed."""
     try:
         node.pipeline.discard()
@@ -153,11 +209,11 @@ START, INPUTS, END, DRAIN, STOP = range(5)
 
 
 class Call:
-    """Call that a worker is about to make or is making; owned by that worker."""
+    """Call that a worker is about to make or is making; owned by that worker, which makes the call by calling it."""
 
     __slots__ = ("barrier", "entries", "has_turn", "kind", "node", "port", "size")
 
-    def __init__(self, node: RunningNode, kind: int, port: int = -1, barrier: Barrier | None = None) -> None:
+    def __init__(self, node: CalledNode, kind: int, port: int = -1, barrier: Barrier | None = None) -> None:
         self.node = node
         self.kind = kind
         """Kind of the call: `START`, `INPUTS`, `END`, `DRAIN` or `STOP`."""
@@ -172,11 +228,15 @@ class Call:
         self.has_turn = False
         """True if no other call of the pipeline may take inputs until this one has returned or given up its turn."""
 
+    def __call__(self) -> None:
+        """Make the call, of any kind but `START` and `STOP`; an exception that it raises fails the query."""
+        _perform(self.node, self)
+
 
 class RunningContext(Context):
     """Context of one call at a time; owned by the worker that makes the call."""
 
-    def __init__(self, node: RunningNode) -> None:
+    def __init__(self, node: CalledNode) -> None:
         self._node = node
         self.query_id = node.query.query_id
         self.name = node.name
@@ -234,7 +294,7 @@ class RunningContext(Context):
             raise EngineError(f"expected cut point {self.name} to begin a barrier within a call, was outside of one")
         if self.begun is not None:
             raise EngineError(f"expected one barrier in a call of cut point {self.name}, was a second one")
-        self.begun = self._node.query.begin_barrier(self._node, barrier, payload)
+        self.begun = self._node.begin_barrier(barrier, payload)
         return self.begun
 
     def give_turn(self) -> None:

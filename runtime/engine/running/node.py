@@ -5,18 +5,25 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from runtime.engine.barriers import Barrier
 from runtime.engine.lifetime import CallbackReference, callback
 from runtime.engine.plan import Node, Pipeline
-from runtime.engine.running.calls import DRAIN, END, INPUTS, START, Call, RunningContext, discard
+from runtime.engine.running.calls import (
+    DRAIN,
+    END,
+    INPUTS,
+    START,
+    Call,
+    RunningContext,
+    call_discard,
+    call_start,
+    call_stop,
+)
 from runtime.engine.running.gate import Consumer, Edge, Gate
+from runtime.engine.running.host import NodeHost
 from runtime.engine.running.inbox import Entry, Inbox
-from runtime.engine.tasks import PendingPipelineStopTask, StopPipelineTask, WakeTask, WorkTask
-
-if TYPE_CHECKING:
-    from runtime.engine.running.query import RunningQuery
+from runtime.engine.tasks import PendingPipelineStopTask, StopPipelineTask, TaskNode, WakeTask, WorkTask
 
 __all__ = ["RunningNode"]
 
@@ -31,7 +38,7 @@ class RunningNode(Consumer):
 
     def __init__(
         self,
-        query: RunningQuery,
+        query: NodeHost[RunningNode],
         node: Node,
         edges: Sequence[Edge],
         termination: CallbackReference,
@@ -55,7 +62,7 @@ class RunningNode(Consumer):
         """Contexts that no call uses at the moment; appending to a list and popping from it are thread-safe."""
         self._concurrency = node.body.concurrency
         self._takes_turns = node.body.takes_turns and self._concurrency > 1
-        self._weak = weakref.ref(self)
+        self._weak: weakref.ref[TaskNode] = weakref.ref(self)
         self._plan_task = query.queue.admit if self.is_first else query.queue.put
 
         self._lock = threading.Lock()
@@ -139,6 +146,14 @@ class RunningNode(Consumer):
             edge.reference.release()
 
     # Barriers
+
+    def begin_barrier(self, barrier: Barrier | None, payload: object) -> Barrier:
+        """See `CalledNode`."""
+        return self.query.begin_barrier(self, barrier, payload)
+
+    def barrier_passed(self, barrier: Barrier) -> None:
+        """See `CalledNode`."""
+        self.query.barrier_passed(self, barrier)
 
     def want_barrier(self, barrier: Barrier) -> None:
         """Note at a cut point that a barrier was requested."""
@@ -243,10 +258,7 @@ class RunningNode(Consumer):
         self._plan(planned)
 
     def settle(self, call: Call, again: Sequence[Entry] = (), later: Sequence[tuple[float, Entry]] = ()) -> None:
-        """Note that a call has returned and its output was delivered.
-
-        Put back its inputs ``again`` now, and ``later`` at their times.
-        """
+        """See `CalledNode`."""
         with self._lock:
             self._running -= 1
             if call.kind != INPUTS:
@@ -281,8 +293,16 @@ class RunningNode(Consumer):
 
     # Beginning and end
 
+    def start(self) -> bool:
+        """See `TaskNode`."""
+        return call_start(self)
+
+    def stop(self) -> bool:
+        """See `TaskNode`."""
+        return call_stop(self)
+
     def enter(self, call: Call) -> bool:
-        """Begin a call of `start` or `stop`; return False if the call is no longer needed."""
+        """See `CalledNode`."""
         with self._lock:
             if self._is_over or (call.kind == START and self._is_stopping):
                 return False
@@ -371,7 +391,7 @@ class RunningNode(Consumer):
             is_started, self._is_started = self._is_started, False
         self.contexts.clear()
         if is_started:
-            discard(self)
+            call_discard(self)
         edges, self.edges = self.edges, ()
         for edge in edges:
             edge.node.producer_ended(edge)

@@ -12,7 +12,7 @@ import msgspec
 from deltabook.wire.durations import Durations
 from runtime.engine.admission import Admission
 from runtime.engine.barriers import Barrier, BarrierCycle, BarrierFuture, BarrierOutcome
-from runtime.engine.errors import BarrierError
+from runtime.engine.errors import BarrierError, cause_of
 from runtime.engine.lifetime import CallbackOwner, CallbackReference, callback
 from runtime.engine.listeners import (
     Publisher,
@@ -25,7 +25,6 @@ from runtime.engine.listeners import (
 )
 from runtime.engine.plan import Plan, Source
 from runtime.engine.queue import TaskQueue
-from runtime.engine.running.calls import cause_of
 from runtime.engine.running.gate import Edge
 from runtime.engine.running.node import RunningNode
 from runtime.engine.running.places import BEFORE_CUT_POINT, BarrierPlaces, check_part

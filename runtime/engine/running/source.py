@@ -5,17 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from runtime.engine.barriers import Barrier
+from runtime.engine.errors import cause_of
 from runtime.engine.lifetime import CallbackReference
 from runtime.engine.plan import Emitter, Node, Source
-from runtime.engine.running.calls import cause_of
+from runtime.engine.running.gate import Edge
+from runtime.engine.running.host import SourceHost
 from runtime.engine.tasks import FailSourceTask, StopSourceTask
-
-if TYPE_CHECKING:
-    from runtime.engine.running.gate import Edge
-    from runtime.engine.running.query import RunningQuery
 
 __all__ = ["RunningSource"]
 
@@ -36,7 +33,7 @@ class RunningSource(Emitter):
 
     def __init__(
         self,
-        query: RunningQuery,
+        query: SourceHost[RunningSource],
         node: Node,
         edges: Sequence[Edge],
         termination: CallbackReference,
