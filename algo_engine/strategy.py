@@ -1,8 +1,9 @@
 """Interface of strategies: the base class of a strategy, and the context that the engine passes to it.
 
-A strategy reacts to events and never waits. It sees no sockets, no reactor and no clock but `Context.now_ns`, so the
-same file runs live, on a replay and in a backtest. Prices are integers in ticks, volumes integers in lots, and money is
-ticks × lots. `Strategy` has an example; docs/strategies.md has the life of an order, limits and restarts.
+A strategy reacts to events and never waits. It uses no sockets and no reactor, and its only clock is
+`Context.now_ns`. So the same file runs live, on a replay and in a backtest. Prices are integers in ticks, volumes
+integers in lots, and money is ticks × lots. `Strategy` has an example; docs/strategies.md has the events, limits and
+restarts. docs/algo.md has the life of an order.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class Context(abc.ABC):
 
     @abc.abstractmethod
     def buy(self, symbol: str, volume_lots: int, price_ticks: int = 0, *, options: OrderOptions = PLAIN) -> int:
-        """Send a limit order to buy, or with price 0 a market order; return its client id, refused or not.
+        """Send a limit order to buy, or with price 0 a market order; return its client id, also for a refused order.
 
         The client id is the number of the order in all other calls, and in its events. ``options`` make the order
         immediate (``OrderOptions(immediate=True)``), post-only, an iceberg, and so on. Raise `ValueError` for options
@@ -96,8 +97,9 @@ class Context(abc.ABC):
     def reduce(self, client_id: int, volume_lots: int) -> None:
         """Reduce an order by ``volume_lots`` lots; it keeps its priority.
 
-        The call is refused, by an event, for less than one lot, and while the exchange has not accepted the order or no
-        request can be sent. It is ignored for a client id for which `order` returns None.
+        The call is refused, by an event, in these cases: it is by less than one lot, the exchange has not accepted the
+        order yet, the order has ended, or no request can be sent now. It is ignored for a client id for which `order`
+        returns None.
         """
 
     @abc.abstractmethod
@@ -105,9 +107,9 @@ class Context(abc.ABC):
         """Replace the open rest of an order by ``volume_lots`` lots at this price.
 
         The order keeps its client id; it keeps its priority only if the price is the same and the lots are not more.
-        Lots that are executed before the request arrives come in addition. The call is refused, by an event, while the
-        exchange has not accepted the order, and while a cancellation or another replacement of it is pending. It is
-        ignored for a client id for which `order` returns None.
+        Lots that are executed before the request arrives are not part of ``volume_lots``. The call is refused, by an
+        event, while the exchange has not accepted the order, and while a cancellation or another replacement of it is
+        pending. It is ignored for a client id for which `order` returns None.
         """
 
     @abc.abstractmethod
@@ -169,9 +171,9 @@ class Context(abc.ABC):
     def remember(self, name: str, data: bytes) -> None:
         """Write data into the strategy's journal under a name, in place of earlier data; empty data removes it.
 
-        The data is as durable as own orders: orders that are sent in the same call of the strategy reach the exchange
-        only if the data is on disk. Raise `TypeError` for data that is not bytes, and `ValueError` for more than 16 MiB
-        under all names together, the names included.
+        Orders that are sent in the same call of the strategy wait until the data is on disk. Without such orders, the
+        data survives the end of the process, but a loss of power may remove it. Raise `TypeError` for data that is not
+        bytes, and `ValueError` for more than 16 MiB under all names together, the names included.
         """
 
     @abc.abstractmethod

@@ -1,8 +1,8 @@
-"""Learning environments on closed simulations, with the interface of Gymnasium; needs the extra ``gym``.
+"""Learning environments in simulated markets, with the interface of Gymnasium; needs the extra ``gym``.
 
 ```
-gymnasium.make("deltabook/Execution-v0")      liquidate a position, reward: implementation shortfall
-gymnasium.make("deltabook/MarketMaking-v0")   quote both sides, reward: wealth less inventory
+gymnasium.make("deltabook/Execution-v0")      sell some lots, reward: minus the implementation shortfall
+gymnasium.make("deltabook/MarketMaking-v0")   quote both sides, reward: change of wealth less a cost of the position
                     │
                     ▼
 MarketEnvironment  an episode: deltabook.simulation.Simulation, advanced step by step in market time

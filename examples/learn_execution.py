@@ -5,8 +5,8 @@
 
 The policy's pace and urgency are the tanh of linear functions of the observation. CMA-ES (the library `cma`) searches
 for the coefficients: in each generation every candidate sells in the same few markets, and the best candidates shape
-the next generation. At the end the policy is compared with TWAP, selling evenly at the market, in markets that training
-never used.
+the next generation. At the end the policy is compared with TWAP, which sells equal parts with market orders. The
+comparison uses markets that training never used.
 """
 
 from __future__ import annotations

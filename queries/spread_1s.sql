@@ -1,5 +1,5 @@
--- The spread for each symbol and second, weighted by time: weighted / lasted is its mean in ticks. The second in which a
--- spread ends has the whole duration of the spread; while a side of the book is empty there is no spread.
+-- The spread for each symbol and second, weighted by time: weighted / lasted is its mean in ticks. The whole duration
+-- of a spread counts in the second in which the spread ends. While a side of the book is empty, there is no spread.
 INCLUDE 'quotes.sql';
 CREATE STREAM spread_1s RETAIN INTERVAL '1' DAY AS
 SELECT symbol, window_start AS t, SUM(spread * lasted) AS weighted, SUM(lasted) AS lasted, COUNT(*) AS quotes

@@ -91,7 +91,7 @@ class MarketMaker(Strategy[MarketMakerParameters]):
             self._pace.rest(self.context, symbol)
 
     def _target(self, side: Side, quote: Quote) -> Target:
-        """Return the target of a quote; its price is computed in doubled ticks, and rounded away from the middle."""
+        """Return the target of a quote; its price is computed in half ticks, and rounded away from the middle."""
         p, middle = self.parameters, quote.double_mid_ticks
         bid, ask = quote.bid_price_ticks, quote.ask_price_ticks
         assert middle is not None

@@ -1,7 +1,8 @@
 """Measures of a backtest: return and risk, hit rate, turnover and exposure, by strategy, symbol and day.
 
-Money stays an integer, in the smallest unit that all instruments share, until a ratio is computed; every ratio is a
-division of two exact numbers. The same result therefore gives the same statistics, bit by bit, on every machine.
+Money is an integer, in the smallest unit that all instruments share, until a ratio is computed. The annual ratios are
+computed with floats from exact sums; every other ratio is one division of two exact numbers. The same result therefore
+gives the same statistics, bit by bit, on every machine.
 
 Definitions (E is the profit after fees, C the capital, d the changes of E from one grid point to the next):
 
@@ -130,7 +131,7 @@ class _Scope:
         self._net += net
 
     def settle(self) -> None:
-        """Include the present exposure in the maximum; called after the last change of an execution or a sample."""
+        """Include the present exposure in the maximum; called after all changes that a fill or a sample causes."""
         self.highest = max(self.highest, self._gross)
 
     def pass_to(self, time_ns: int) -> None:

@@ -167,7 +167,7 @@ def _copied(part: Part, stage: Stage) -> PartEntry:
         try:
             position = _COPIES[part.kind](part, stage)
         except (BackupError, MovedError) as error:
-            # The copies are checked, and then removed: the file to look at is the one that was copied.
+            # The error names a file of the copy, which is removed after a failure. The message names the original file.
             words = str(error).replace(str(stage.directory), str(part.directory))
             if isinstance(error, BackupError):
                 raise BackupError(words) from None

@@ -1,7 +1,7 @@
 """One simulation: runs an exchange, agents and strategies as a configuration describes, and returns a result.
 
-`SimulationExperiment` is a simulation as the experiment of a sweep: over seeds, settings of the market, and parameters
-of strategies.
+With `SimulationExperiment`, a sweep runs a simulation for each point. Its axes are the seed, settings of the market,
+and parameters of strategies.
 """
 
 from __future__ import annotations
@@ -371,7 +371,7 @@ def _few_collections() -> Iterator[None]:
     Before that, all objects are collected if there are a quarter more than after the last such collection. Without this
     condition, consecutive simulations in a process with many other objects would mostly collect garbage.
     """
-    global _kept_objects  # noqa: PLW0603 (of the process, as its collector is)
+    global _kept_objects  # noqa: PLW0603 - a process has one collector, so it has one number
     before = gc.get_threshold()
     gc.freeze()
     if gc.get_freeze_count() > _kept_objects * 5 // 4:

@@ -162,7 +162,7 @@ class Market:
 
     @property
     def trades(self) -> int:
-        """Number of executions, crosses and printed trades so far."""
+        """Number of trades so far: matches, crosses, and the trades of a book that follows a recording."""
         return self.shared.trades
 
     @property
@@ -332,7 +332,7 @@ class Market:
             trigger_stops(book)
 
     def replace(self, old: Order, new: Order, item: object = None) -> None:
-        """End `old` and enter `new` in its place, behind all others of its price.
+        """End `old` and enter `new` instead, behind all other orders of its price.
 
         `new` has no ids yet, and its volume is the number of lots still open. If it is refused, `old` does not change.
         """

@@ -88,7 +88,6 @@ class CancelReason(IntEnum):
     SELF_TRADE = 6
     COLLAR = 7
     """The order would execute outside the collar."""
-    HALTED = 8
     CLOSED = 9
     POST_ONLY = 10
     CROSS = 11
@@ -97,7 +96,6 @@ class CancelReason(IntEnum):
     """The owner's last connection ended."""
     MINIMUM = 13
     """The order's minimum could not be executed."""
-    REPLACED = 14
     """A replacement left nothing of the order, or took its place."""
 
 

@@ -35,7 +35,7 @@ from runtime.views.strings import Strings
 __all__ = ["Preaggregation"]
 
 _KEPT_RECORDS: Final = 1 << 15
-"""Greatest number of records of a table that retains its capacity between two batches."""
+"""Greatest capacity, in records, that a table retains from one batch to the next."""
 _KEPT_STRINGS: Final = 1 << 16
 """Number of strings above which all strings are dropped between two batches."""
 

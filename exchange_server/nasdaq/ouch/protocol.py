@@ -125,13 +125,11 @@ _CANCELED: Final[Mapping[CancelReason, tuple[ouch5.CancelReason, ouch42.CancelRe
     CancelReason.SUPERVISORY: (_C5.SUPERVISORY, _C42.SUPERVISORY),
     CancelReason.SELF_TRADE: (_C5.SELF_MATCH, _C42.SELF_MATCH),
     CancelReason.COLLAR: (_C5.COLLARS, _C42.COLLARS),
-    CancelReason.HALTED: (_C5.HALTED, _C42.HALTED),
     CancelReason.CLOSED: (_C5.CLOSED, _C42.CLOSED),
     CancelReason.POST_ONLY: (_C5.POST_ONLY_CONTRA, _C42.SYSTEM),
     CancelReason.CROSS: (_C5.SYSTEM, _C42.CROSS),
     CancelReason.DISCONNECT: (_C5.SYSTEM, _C42.SYSTEM),
     CancelReason.MINIMUM: (_C5.IMMEDIATE, _C42.IMMEDIATE),
-    CancelReason.REPLACED: (_C5.USER, _C42.USER),
 }
 
 REJECTED_5: Final = {reason: int(codes[0]) for reason, codes in _REJECTED.items()}

@@ -106,13 +106,13 @@ class Subqueries:
                 continue
             is_first = compared is None and len(names) == 2 and _INNER in names
             if not isinstance(test, Call) or test.op not in get_args(_Compare) or not is_first:
-                raise NotIncremental("a subquery that depends on its row by more than one <, <=, > or >=")
+                raise NotIncremental("a subquery that depends on the outer row by anything but one <, <=, > or >=")
             compared = comparison(test)
         return compared
 
     def _correlated(self, compared: Comparison, inner: Tables) -> Correlated:
         if compared.slopes != (1, -1):
-            raise NotIncremental("a subquery that compares other than key with key")
+            raise NotIncremental("a subquery that compares anything but a column with a column of the outer row")
         at = compared.names.index(_INNER)
         own, outer, owner = compared.keys[at], compared.keys[1 - at], compared.names[1 - at]
         if not (inner.is_narrow(_INNER, own) and self._tables.is_narrow(owner, outer)):

@@ -40,7 +40,7 @@ class OriginCounters(msgspec.Struct, frozen=True):
     filtered: int = 0
     """Number of tuples left out by a condition."""
     repeats: int = 0
-    """Number of raw buffers that came too early for the formatter and were repeated."""
+    """Number of times that a raw buffer was passed to the formatter again, because it came too early."""
     ring_slots: int = 0
     """Size of the shredder's ring, in slots of 64 buffers."""
     held_bytes: int = 0
@@ -185,7 +185,7 @@ class Origin:
         self._waiting = self._ready = None
 
     def cut_at_end(self) -> tuple[tuple[DeadLetter, ...], int]:
-        """Move the cut after the last tuple that has arrived; return the malformed tuples before it."""
+        """Move the cut to the end of the last tuple that has arrived; return the malformed tuples before it."""
         self._cut = msgspec.structs.replace(
             self._cut,
             session=self.session(),
@@ -265,7 +265,7 @@ class Origin:
         return ready.slice(0, stop)
 
     def applied(self, part: Prepared, end_offset: int) -> None:
-        """Move the cut after a part that was applied and ends at ``end_offset``."""
+        """Move the cut to ``end_offset``, the end of a part that was applied."""
         if part.rows.num_rows:
             sequence = (
                 int(part.rows.column("sequence")[-1].as_py())

@@ -108,55 +108,6 @@ def _context(node: CalledNode, call: Call) -> RunningContext:
     return context
 
 
-def _perform(node: CalledNode, call: Call) -> None:
-    """Make a call of `execute`, `end_of_input` or `start_drain`; an exception that it raises fails the query."""
-    query = node.query
-    context = _context(node, call)
-    is_reported = query.publisher.has_statistics and call.kind == INPUTS
-    started_s = query.now_s() if is_reported else 0.0
-    if is_reported and query.publisher.has_starts:
-        query.publisher.event(
-            TaskStarted(query.query_id, started_s, node.name, context.worker, len(call.entries), call.size)
-        )
-    try:
-        if call.kind == INPUTS:
-            node.pipeline.execute([entry[1] for entry in call.entries], context)
-        elif call.kind == END:
-            node.pipeline.end_of_input(call.port, context)
-        else:
-            assert call.barrier is not None
-            node.pipeline.start_drain(call.barrier, context)
-            if node.is_one_of_cut_points and context.begun is None:
-                raise BarrierError("expected a cut point that is one of several to begin barriers in start_drain")
-    except Exception as error:  # noqa: BLE001 (whatever user code raises belongs to its query)
-        query.node_failed(node.name, error)
-        query.admission.leave([entry[3] for entry in call.entries if entry[3] is not None])
-        call.barrier = None
-        node.settle(call)
-        return
-    items, size = len(context.emitted), sum([size for _, _, size in context.emitted]) if is_reported else 0
-    again, later = context.deliver(call.entries)
-    if context.begun is not None or (node.is_cut_point and call.kind == DRAIN):
-        call.barrier = context.begun
-    barrier = call.barrier
-    if barrier is not None:
-        for edge in node.edges:
-            edge.node.pass_barrier(edge, barrier)
-    context.end()
-    node.contexts.append(context)
-    if is_reported:
-        now_s = query.now_s()
-        if items:
-            query.publisher.event(TaskEmitted(query.query_id, now_s, node.name, items, size))
-        inputs = len(call.entries) - len(again) - len(later)
-        query.publisher.event(
-            TaskCompleted(query.query_id, now_s, node.name, context.worker, inputs, call.size, now_s - started_s)
-        )
-    node.settle(call, again, later)
-    if barrier is not None:
-        node.barrier_passed(barrier)
-
-
 def call_start(node: CalledNode) -> bool:
     """Make a call of `start`; return False if the query has ended before."""
     call = Call(node, START)
@@ -230,7 +181,52 @@ class Call:
 
     def __call__(self) -> None:
         """Make the call, of any kind but `START` and `STOP`; an exception that it raises fails the query."""
-        _perform(self.node, self)
+        node = self.node
+        query = node.query
+        context = _context(node, self)
+        is_reported = query.publisher.has_statistics and self.kind == INPUTS
+        started_s = query.now_s() if is_reported else 0.0
+        if is_reported and query.publisher.has_starts:
+            query.publisher.event(
+                TaskStarted(query.query_id, started_s, node.name, context.worker, len(self.entries), self.size)
+            )
+        try:
+            if self.kind == INPUTS:
+                node.pipeline.execute([entry[1] for entry in self.entries], context)
+            elif self.kind == END:
+                node.pipeline.end_of_input(self.port, context)
+            else:
+                assert self.barrier is not None
+                node.pipeline.start_drain(self.barrier, context)
+                if node.is_one_of_cut_points and context.begun is None:
+                    raise BarrierError("expected a cut point that is one of several to begin barriers in start_drain")
+        except Exception as error:  # noqa: BLE001 (whatever user code raises belongs to its query)
+            query.node_failed(node.name, error)
+            query.admission.leave([entry[3] for entry in self.entries if entry[3] is not None])
+            self.barrier = None
+            node.settle(self)
+            return
+        items, size = len(context.emitted), sum([size for _, _, size in context.emitted]) if is_reported else 0
+        again, later = context.deliver(self.entries)
+        if context.begun is not None or (node.is_cut_point and self.kind == DRAIN):
+            self.barrier = context.begun
+        barrier = self.barrier
+        if barrier is not None:
+            for edge in node.edges:
+                edge.node.pass_barrier(edge, barrier)
+        context.end()
+        node.contexts.append(context)
+        if is_reported:
+            now_s = query.now_s()
+            if items:
+                query.publisher.event(TaskEmitted(query.query_id, now_s, node.name, items, size))
+            inputs = len(self.entries) - len(again) - len(later)
+            query.publisher.event(
+                TaskCompleted(query.query_id, now_s, node.name, context.worker, inputs, self.size, now_s - started_s)
+            )
+        node.settle(self, again, later)
+        if barrier is not None:
+            node.barrier_passed(barrier)
 
 
 class RunningContext(Context):

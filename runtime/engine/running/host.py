@@ -48,7 +48,7 @@ class Host(Protocol):
         """Fail the query, as a call of a node has raised."""
 
     def expired(self, name: str, inputs: int) -> None:
-        """Publish that inputs, or a start or stop if ``inputs`` is 0, were skipped."""
+        """Publish that this number of inputs was skipped; 0 for a start or a stop that was skipped."""
 
 
 class NodeHost(Host, Protocol[_Part_contra]):

@@ -270,7 +270,7 @@ class RunningQuery:
             del self._sources[source]
 
     def expired(self, name: str, inputs: int) -> None:
-        """Publish that inputs, or a start or stop if ``inputs`` is 0, were skipped."""
+        """Publish that this number of inputs was skipped; 0 for a start or a stop that was skipped."""
         if self.publisher.has_statistics:
             self.publisher.event(TaskExpired(self.query_id, self.now_s(), name, inputs))
 

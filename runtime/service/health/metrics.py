@@ -442,8 +442,9 @@ def figure_metrics(figures: Figures) -> Iterator[Metric]:
             yield (counter if metric.is_count else gauge)(f"{_PREFIX}_{metric.name}", metric.what, value)
     lags = [((lane,), value / 1000) for lane, name in _LAGS if isinstance(value := figures.get(name), int | float)]
     what = (
-        "Age of the newest published version: on Spark from an epoch's end, in the express lane from a message's "
-        "arrival. Absent while nothing is published."
+        "Lag of the newest version when it was published: on Spark from the epoch's end, in the express lane from a "
+        "message's arrival. After ten seconds without a version: on Spark, the time for which the oldest epoch has "
+        "waited; absent if none waits, and in the express lane."
     )
     yield labelled(GaugeMetricFamily, f"{_PREFIX}_lag_seconds", what, ("lane",), lags)
     if (spark := figures.get("spark", "off")) != "off":

@@ -67,7 +67,7 @@ def _size(message: Message) -> int:
 
 
 def queues(case: Literal["shared", "own"], capacity_bytes: int) -> QueueConfigured:
-    """Return a factory of shared or own queues; subscribers that wait beyond the capacity overrun."""
+    """Return a factory of shared or own queues; a subscriber overruns if its messages exceed the capacity."""
     if case == "own":
         return lambda: OwnQueues[Message](capacity_bytes, at_limit="overrun", size=_size)
     return lambda: SharedQueue[Message](capacity_bytes, at_limit="overrun", size=_size)
@@ -76,7 +76,7 @@ def queues(case: Literal["shared", "own"], capacity_bytes: int) -> QueueConfigur
 class ViewStream:
     """Changes of one view for the subscribers that have to wait; all other subscribers receive changes directly.
 
-    The queue is empty while no subscriber waits. Belongs to the owner's thread.
+    The queue is empty while no subscriber waits. Belongs to the reactor's thread.
     """
 
     def __init__(self, schema: pa.Schema, queue: TupleQueue[Message]) -> None:

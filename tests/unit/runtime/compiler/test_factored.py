@@ -355,7 +355,7 @@ def test_which_conditions_are_monotone(condition: str, is_monotone: bool) -> Non
         ("SELECT SUM(r.a) FROM r WHERE r.a IN (SELECT a FROM q)", "a subquery"),
         ("SELECT SUM(r.a) FROM r WHERE r.a > (SELECT MAX(d) FROM q)", "MIN/MAX is not a sum"),
         ("SELECT SUM(r.a) FROM r WHERE r.a > (SELECT SUM(d) FROM q WHERE q.a = r.b)",
-         "a subquery that depends on its row by more than one <, <=, > or >="),
+         "a subquery that depends on the outer row by anything but one <, <=, > or >="),
         ("SELECT SUM(r.a) FROM r WHERE r.a + r.b > (SELECT SUM(d) FROM q)",
          "conditions on several columns of one relation"),
         ("SELECT SUM(r.a) FROM r, q WHERE r.a = q.a AND r.b > (SELECT SUM(d) FROM q)",
