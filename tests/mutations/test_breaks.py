@@ -35,8 +35,9 @@ def test_every_break_without_a_row_names_its_tests(name: str) -> None:
     "broken",
     [pytest.param(broken, id=f"{name}-{broken.row:02}-{broken.what}") for name, broken in BREAKS],
 )
-def test_breaks_fit_the_code(broken: Break) -> None:
+def test_breaks_fit_the_code_and_change_it(broken: Break) -> None:
     assert (ROOT / broken.file).read_text().count(broken.find) == 1
+    assert broken.replacement != broken.find
 
 
 @pytest.mark.slow
