@@ -97,7 +97,7 @@ class Context(abc.ABC):
     def reduce(self, client_id: int, volume_lots: int) -> None:
         """Reduce an order by ``volume_lots`` lots; it keeps its priority.
 
-        The call is refused, by an event, in these cases: it is by less than one lot, the exchange has not accepted the
+        The call is refused, by an event, in these cases: ``volume_lots`` is below 1, the exchange has not accepted the
         order yet, the order has ended, or no request can be sent now. It is ignored for a client id for which `order`
         returns None.
         """

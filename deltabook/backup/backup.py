@@ -167,7 +167,8 @@ def _copied(part: Part, stage: Stage) -> PartEntry:
         try:
             position = _COPIES[part.kind](part, stage)
         except (BackupError, MovedError) as error:
-            # The error names a file of the copy, which is removed after a failure. The message names the original file.
+            # `error` names a file of the copy, and the copy is removed after a failure. So the new error names the
+            # original file instead.
             words = str(error).replace(str(stage.directory), str(part.directory))
             if isinstance(error, BackupError):
                 raise BackupError(words) from None

@@ -96,7 +96,6 @@ class CancelReason(IntEnum):
     """The owner's last connection ended."""
     MINIMUM = 13
     """The order's minimum could not be executed."""
-    """A replacement left nothing of the order, or took its place."""
 
 
 SelfTrade = Literal["allow", "newest", "oldest", "both", "decrement"]

@@ -443,8 +443,9 @@ def figure_metrics(figures: Figures) -> Iterator[Metric]:
     lags = [((lane,), value / 1000) for lane, name in _LAGS if isinstance(value := figures.get(name), int | float)]
     what = (
         "Lag of the newest version when it was published: on Spark from the epoch's end, in the express lane from a "
-        "message's arrival. After ten seconds without a version: on Spark, the time for which the oldest epoch has "
-        "waited; absent if none waits, and in the express lane."
+        "message's arrival. If the express lane has published nothing for ten seconds, its lag is absent. If Spark has "
+        "published nothing for ten seconds, its lag is the time for which the oldest epoch has waited; it is absent if "
+        "no epoch waits."
     )
     yield labelled(GaugeMetricFamily, f"{_PREFIX}_lag_seconds", what, ("lane",), lags)
     if (spark := figures.get("spark", "off")) != "off":

@@ -67,7 +67,7 @@ def _size(message: Message) -> int:
 
 
 def queues(case: Literal["shared", "own"], capacity_bytes: int) -> QueueConfigured:
-    """Return a factory of shared or own queues; a subscriber overruns if its messages exceed the capacity."""
+    """Return a factory of shared or own queues; a subscriber is overrun if its messages exceed the capacity."""
     if case == "own":
         return lambda: OwnQueues[Message](capacity_bytes, at_limit="overrun", size=_size)
     return lambda: SharedQueue[Message](capacity_bytes, at_limit="overrun", size=_size)
