@@ -139,7 +139,7 @@ class Backtest:
         ]
         self.recorder.follow(self.hosts)
         self._kernels = None if self._market_kind == "interpreted" else default_kernels()
-        self.views = BacktestViews(find_views(*wanted_views(self.config.views, self.loaded)), self._kernels)
+        self.views = BacktestViews(find_views(*wanted_views(config.views, self.loaded)), self._kernels, config.views)
         mirror.lasting = frozenset(self.views.columns)
         self.engine = simulated_engine(
             self.hosts,

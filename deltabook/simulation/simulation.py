@@ -112,7 +112,7 @@ class Simulation:
         if self.loaded:
             retention = Retention(config.trades_rows, config.trades_time_s * _SECOND_NS)
             self._counter = encoder = DeltaEncoder(rules, now, retention)
-            views = BacktestViews(find_views(*wanted_views(self.config.views, self.loaded)), default_kernels())
+            views = BacktestViews(find_views(*wanted_views(config.views, self.loaded)), default_kernels(), config.views)
             encoder.gives_time = views.reads_time
             views.await_kernels(config.hours * 3600 * config.rate_per_s)
             self.publication = Publication(views, encoder, self.clock, config.step_us * 1000)
