@@ -36,6 +36,7 @@ from algo_engine.stages import OrderStages
 from algo_engine.status import AlgoMetrics, FillLog, Reports, status_site
 from algo_engine.views.mirror import ViewMirror
 from algo_engine.views.quotes import QUOTE_COLUMNS, QUOTE_VIEW, Quotes
+from deltabook.wire.directories import refuse_special_files
 from deltabook.wire.errors import AccessError
 from deltabook.wire.http.peer import HttpPeer, split_address
 from deltabook.wire.http.reactor import ReactorPort
@@ -74,6 +75,7 @@ class AlgoProcess:
         self._is_ending = False
         self._is_subscribed = False
         self._stages = OrderStages(reactor.seconds)
+        refuse_special_files(config.directory)
         self._loaded = load_strategies(config.strategies, config.parameters)
         mirror, self._quotes = ViewMirror(), Quotes()
         access = config.results_access

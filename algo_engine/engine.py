@@ -227,4 +227,7 @@ class Engine:
         self._requested.release(host)
         if all(host.failure for host in self.hosts):
             reasons = "; ".join(f"{host.name}: {host.failure}" for host in self.hosts)
-            self._on_failure(StrategiesFailed(f"expected a strategy to run, was none left: {reasons}"))
+            expected = "a strategy to run, was none left"
+            if self._is_stopping:
+                expected = "a strategy to stop without an error, was none"
+            self._on_failure(StrategiesFailed(f"expected {expected}: {reasons}"))

@@ -172,7 +172,9 @@ class StrategyHost(Context):
         except BaseException as error:  # noqa: BLE001 - any exception of a strategy's code ends this strategy alone
             self._log.failure("strategy {name} failed", name=self.name)
             self.error = error
-            self.fail(f"{type(error).__name__}: {error}")
+            # A failure in `on_stop` must not read like an early end: the strategy has received everything else.
+            place = "on_stop: " if method == self._strategy.on_stop else ""
+            self.fail(f"{place}{type(error).__name__}: {error}")
         finally:
             self._is_busy = False
 

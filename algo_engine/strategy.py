@@ -108,8 +108,9 @@ class Context(abc.ABC):
 
         The order keeps its client id; it keeps its priority only if the price is the same and the lots are not more.
         Lots that are executed before the request arrives are not part of ``volume_lots``. The call is refused, by an
-        event, while the exchange has not accepted the order, and while a cancellation or another replacement of it is
-        pending. It is ignored for a client id for which `order` returns None.
+        event, while the exchange has not accepted the order, while a cancellation or another replacement of it is
+        pending, and if the order's lots and ``volume_lots`` together exceed 64 bits. It is ignored for a client id for
+        which `order` returns None.
         """
 
     @abc.abstractmethod

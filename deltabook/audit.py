@@ -26,6 +26,7 @@ from algo_engine.desk.order import Order
 from algo_engine.desk.portfolio import Holding, Portfolio
 from algo_engine.desk.records import Checkpoint, Intent, Noted, Received
 from algo_engine.desk.trades import SPOOL, Trade, read_trades
+from deltabook.wire.directories import refuse_special_files
 from deltabook.wire.text import Response, parse_response
 from exchange_server.journal.history import History
 from exchange_server.journal.streams import private_name
@@ -369,6 +370,8 @@ def audit(directory: Path, exchange: Path, fees: FeeSchedule | None = None, *, i
     With ``fees``, every fee is compared with the schedule. Unless ``is_running``, messages that a strategy has not
     received yet are a problem. Raise `AuditError` if there is nothing to compare, and the errors of damaged journals.
     """
+    for each in (directory, exchange):
+        refuse_special_files(each)
     desks = find_desks(directory)
     if not desks:
         raise AuditError(f"expected journals of orders in {directory}, was none")

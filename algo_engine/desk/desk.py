@@ -70,6 +70,7 @@ from deltabook.wire.text import (
 
 __all__ = ["Desk"]
 
+_INT64_MAX: Final = 2**63 - 1
 _LAST_CLIENT_ID: Final = 2**62
 """Largest client id that a broker may have used before a desk starts.
 
@@ -208,6 +209,9 @@ class Desk:
             reason = f"order: expected one in the book, was {order.status}"
         elif client_id in self._to_cancel or any(i.target == client_id for _, i in self._blotter.replacements()):
             reason = "order: expected no cancellation or replacement of it on its way, was one"
+        elif volume_lots > _INT64_MAX - order.volume_lots:
+            # The order may execute all of its lots before the replacement arrives, and the replaced one all of these.
+            reason = f"volume: expected {_INT64_MAX - order.volume_lots} lots or fewer, was {volume_lots}"
         else:
             reason = self._objection(wanted, is_new=False)
         if reason:
@@ -485,6 +489,6 @@ def _whole(what: str, number: int) -> int:
 def _int64(what: str, number: int) -> int:
     """Return a number as an integer; raise `OverflowError` if the wire cannot represent it."""
     whole = _whole(what, number)
-    if not -(2**63) <= whole < 2**63:
+    if not -_INT64_MAX - 1 <= whole <= _INT64_MAX:
         raise OverflowError(f"expected a number {what} within 64 bits, was {whole}")
     return whole

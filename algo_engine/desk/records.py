@@ -179,14 +179,27 @@ _Line = Opened | Noted | Reserved | Intent | Received | Memory
 _encoder = msgspec.msgpack.Encoder()
 _lines = msgspec.msgpack.Decoder(_Line)
 _checkpoints = msgspec.msgpack.Decoder(Checkpoint)
+_json_lines: msgspec.json.Decoder[_Line] = msgspec.json.Decoder(_Line)
+_json_checkpoints = msgspec.json.Decoder(Checkpoint)
 
 
 def encode_record(record: Record) -> bytes:
-    """Return a record as bytes; a checkpoint is a map, all others are arrays."""
-    return _encoder.encode(record)
+    """Return a record as bytes; a checkpoint is a map, all others are arrays.
+
+    MessagePack has no integers beyond 64 bits. A record with such a sum of ticks × lots is JSON instead.
+    """
+    try:
+        return _encoder.encode(record)
+    except OverflowError:
+        return msgspec.json.encode(record)
 
 
 def decode_record(data: bytes) -> Record:
     """Return the record of these bytes; raise `msgspec.DecodeError` for invalid ones."""
+    # No record in MessagePack begins with one of these characters, which are small integers there.
+    if data[:1] == b"{":
+        return _json_checkpoints.decode(data)
+    if data[:1] == b"[":
+        return _json_lines.decode(data)
     is_array = bool(data) and (0x90 <= data[0] <= 0x9F or data[0] in (0xDC, 0xDD))
     return _lines.decode(data) if is_array else _checkpoints.decode(data)

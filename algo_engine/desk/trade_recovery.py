@@ -14,7 +14,7 @@ from algo_engine.desk.blotter import Blotter
 from algo_engine.desk.journal import JOURNAL, read_journal
 from algo_engine.desk.records import Checkpoint
 from algo_engine.desk.trades import SPOOL, FileSpool, Trade, scan_spool, trade_of, write_spool
-from algo_engine.errors import JournalDamaged
+from algo_engine.errors import JournalDamaged, LoginRefused
 from deltabook.wire.directories import set_aside
 
 __all__ = ["ADVICE", "SpoolCheck", "check_spool", "open_spool", "rebuild_spool"]
@@ -37,15 +37,21 @@ class SpoolCheck(msgspec.Struct, frozen=True):
     """Message with the number of trades that neither file has, and what to do; empty if there are none."""
 
 
-def check_spool(folder: Path) -> SpoolCheck:
+def check_spool(folder: Path, broker_id: int | None = None) -> SpoolCheck:
     """Compare the list of trades in a strategy's folder with the journal; change nothing.
 
-    Raise `JournalDamaged` if the journal cannot be read.
+    Raise `JournalDamaged` if the journal cannot be read, and `LoginRefused` if ``broker_id`` is given and the journal
+    is that of another broker.
     """
     path = folder / SPOOL
     records, _ = read_journal(folder / JOURNAL)
     first = records[0] if records else Checkpoint(0)
     assert isinstance(first, Checkpoint), "a journal begins with a checkpoint, or reading it fails"
+    if records and broker_id not in (None, first.broker_id):
+        raise LoginRefused(
+            f"expected the journal of the strategy {folder.name} with broker {broker_id} in {folder / JOURNAL}, "
+            f"was one of broker {first.broker_id}: the order of the strategies and --broker give their brokers"
+        )
     why, at, whole = "", 0, list[Trade]()
     for line, trade in scan_spool(path) if path.exists() else ():
         if trade is not None and (not records or trade.broker_id == first.broker_id):
@@ -85,10 +91,10 @@ def open_spool(folder: Path, strategy: str, broker_id: int) -> tuple[FileSpool, 
     """Open the list of trades of a strategy, restored from the journal if it is damaged.
 
     Return the list, and a report as text, empty if the list was intact. The journal must be locked. Raise
-    `JournalDamaged` if trades are lost.
+    `JournalDamaged` if trades are lost, and `LoginRefused` for the journal of another broker.
     """
     words = ""
-    check = check_spool(folder)
+    check = check_spool(folder, broker_id)
     if check.lost:
         raise JournalDamaged(f"{check.why}; {check.lost}")
     if check.why:

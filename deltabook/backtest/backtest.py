@@ -103,7 +103,7 @@ class Backtest:
         self._fees: FeeSchedule = read_fees(config.fees) if config.fees else FREE
         self.failure = ""
         """Reason why the run ended before the end of its data; empty if it did not."""
-        self._started = False
+        self._started = self._is_stopping = False
         self._assemble()
 
     def _assemble(self) -> None:
@@ -139,7 +139,7 @@ class Backtest:
         ]
         self.recorder.follow(self.hosts)
         self._kernels = None if self._market_kind == "interpreted" else default_kernels()
-        self.views = BacktestViews(find_views(*wanted_views(self.config.views, self.loaded)), self._kernels)
+        self.views = BacktestViews(find_views(*wanted_views(config.views, self.loaded)), self._kernels, config.views)
         mirror.lasting = frozenset(self.views.columns)
         self.engine = simulated_engine(
             self.hosts,
@@ -256,6 +256,7 @@ class Backtest:
 
     def _stop(self) -> None:
         """Stop the strategies and cancel their resting orders."""
+        self._is_stopping = True
         self.recorder.sample()
         self.engine.stop()
         self.simulation.finish(lambda: not self.engine.open_orders(), _END_NS)
@@ -286,7 +287,8 @@ class Backtest:
     def _fail(self, error: Exception) -> None:
         if not isinstance(error, AlgoError):
             raise error
-        self.failure = self.failure or str(error)
+        if not self._is_stopping:  # a strategy that fails in `on_stop` has seen all data; its figures have the reason
+            self.failure = self.failure or str(error)
         self.simulation.is_stopped = True
 
 

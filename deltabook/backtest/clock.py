@@ -98,6 +98,7 @@ class SimulatedClock:
 
     def enter(self, call: _Call) -> None:
         """Schedule a call for the time at which it is due."""
+        call.due_ns = min(call.due_ns, _NEVER_NS)  # the kernel reads `next_ns`, and counts time in 64 bits
         self._number += 1
         heappush(self._calls, (call.due_ns, self._number, call))
         self.next_ns = self._calls[0][0]

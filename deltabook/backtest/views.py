@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from algo_engine.clocks import ScheduledCall
@@ -175,11 +176,18 @@ class _Group:
 class BacktestViews:
     """The views of a backtest, which change in the order of their definition, as in the live express lane."""
 
-    def __init__(self, selects: Sequence[NamedSelect], kernels: Kernels | None = None) -> None:
-        """Compile the views; ``kernels`` is the source of compiled kernels. Raise `ConfigurationError` for SQL that
-        cannot be used.
+    def __init__(
+        self,
+        selects: Sequence[NamedSelect],
+        kernels: Kernels | None = None,
+        given: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """Compile the views. ``kernels`` is the source of compiled kernels. ``given`` is the SQL, by name, of the
+        configuration's views: a strategy cannot give their names to other views, as if they were in a runtime.
+
+        Raise `ConfigurationError` for SQL that cannot be used.
         """
-        self._kernels = kernels
+        self._kernels, self._given = kernels, given
         self.slow: dict[str, str] = {}
         """Reason, by view, why DuckDB recomputes it, which takes about a millisecond per step."""
         self.columns: dict[str, tuple[tuple[str, ...], dict[str, int]]] = {}
@@ -232,11 +240,12 @@ class BacktestViews:
 
         Raise `ConfigurationError` for a view that cannot be compiled, or whose name has other SQL.
         """
+        existing = self.sql[name] if name in self else self._given.get(name, sql)
+        if not same_sql(existing, sql):
+            raise ConfigurationError(f"expected the SQL that {name} has, was another")
         if name not in self:
             self.add([NamedSelect(name, sql, lane="express")], rows())
             self._users[name] = 1
-        elif not same_sql(self.sql[name], sql):
-            raise ConfigurationError(f"expected the SQL that {name} has, was another")
         elif name in self._users:
             self._users[name] += 1
 

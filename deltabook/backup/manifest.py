@@ -16,6 +16,7 @@ import msgspec
 
 from algo_engine.desk.journal import JOURNAL
 from algo_engine.desk.trades import SPOOL
+from deltabook.wire.directories import refuse_special_files
 
 __all__ = [
     "MANIFEST",
@@ -176,12 +177,14 @@ def kind_of(directory: Path) -> Kind | None:
 
 
 def find_parts(directory: Path) -> list[Part]:
-    """Return the run directory itself, or those directly below, in the order of copying; raise `BackupError` if there
-    is none.
+    """Return the run directory itself, or those directly below, in the order of copying.
+
+    Raise `BackupError` if there is none, and `NotAFileError` for a pipe or a device in it.
     """
     if not directory.is_dir():
         raise BackupError(f"expected a run directory, was {directory}, which is no directory")
     if (kind := kind_of(directory)) is not None:
+        refuse_special_files(directory)
         return [Part(kind, directory, "")]
     below = sorted(child for child in directory.iterdir() if child.is_dir() and not child.name.startswith("."))
     parts = [Part(kind, child, child.name) for child in below if (kind := kind_of(child)) is not None]
@@ -191,6 +194,8 @@ def find_parts(directory: Path) -> list[Part]:
         )
     if len(parts) > _MOST_PARTS:
         raise BackupError(f"expected at most {_MOST_PARTS} run directories below {directory}, was {len(parts)}")
+    for part in parts:
+        refuse_special_files(part.directory)
     return sorted(_consumers_first(parts), key=lambda part: _ORDER[part.kind])
 
 

@@ -251,7 +251,9 @@ _FOLDER = click.Path(path_type=Path, file_okay=False, exists=True)
 def trades(directory: Path, out: Path, names: tuple[str, ...]) -> None:
     """Write the strategies' trades as CSV or Parquet; the strategies may be running."""
     from algo_engine.desk.trades import SPOOL, read_trades, write_trades
+    from deltabook.wire.directories import refuse_special_files
 
+    refuse_special_files(directory)
     if out.suffix not in {".csv", ".parquet"}:
         raise OptionError(f"expected a .csv or .parquet file for --out, was {out}")
     spools = {path.parent.name: path for path in sorted(directory.glob(f"*/{SPOOL}"))}

@@ -91,6 +91,7 @@ class Simulation:
         self._fees: FeeSchedule = read_fees(config.fees) if config.fees else FREE
         self.failure = ""
         """Reason why the simulation ended early, empty if it did not."""
+        self._is_ending = False
         self.clock = SimulatedClock(config.begin_ns)
         self._end_ns = config.begin_ns + round(config.length_s * _SECOND_NS)
         self._elapsed_s = 0.0
@@ -111,7 +112,7 @@ class Simulation:
         if self.loaded:
             retention = Retention(config.trades_rows, config.trades_time_s * _SECOND_NS)
             self._counter = encoder = DeltaEncoder(rules, now, retention)
-            views = BacktestViews(find_views(*wanted_views(self.config.views, self.loaded)), default_kernels())
+            views = BacktestViews(find_views(*wanted_views(config.views, self.loaded)), default_kernels(), config.views)
             encoder.gives_time = views.reads_time
             views.await_kernels(config.hours * 3600 * config.rate_per_s)
             self.publication = Publication(views, encoder, self.clock, config.step_us * 1000)
@@ -289,6 +290,7 @@ class Simulation:
         self._day.stop()
         if self._upkeep is not None:
             self._upkeep.stop()
+        self._is_ending = True
         for participant in self.participants:
             participant.engine.stop()
         clock.run_turn()
@@ -351,7 +353,8 @@ class Simulation:
         """Note the failure of a participant; the others continue, and the simulation ends when all have failed."""
         if not isinstance(error, AlgoError):
             raise error
-        if all(host.failure for host in self.hosts):
+        # A strategy that fails in `on_stop` has seen the whole day; its figures have the reason.
+        if not self._is_ending and all(host.failure for host in self.hosts):
             self.failure = self.failure or str(error)
 
 

@@ -1,4 +1,4 @@
-"""Directories of a run: the owner of a locked directory, and the names of damaged files.
+"""Directories of a run: the owner of a locked directory, the names of damaged files, and pipes among their files.
 
 A process that cannot lock a directory reads the owner from the lock file. A damaged file is never removed, but renamed.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import socket
+import stat
 from collections.abc import Callable
 from datetime import UTC, datetime
 from itertools import count
@@ -14,7 +15,16 @@ from pathlib import Path
 
 import msgspec
 
-__all__ = ["CLAIM_LIMIT_BYTES", "Claim", "aside_name", "claimed_by", "set_aside", "this_process"]
+__all__ = [
+    "CLAIM_LIMIT_BYTES",
+    "Claim",
+    "NotAFileError",
+    "aside_name",
+    "claimed_by",
+    "refuse_special_files",
+    "set_aside",
+    "this_process",
+]
 
 CLAIM_LIMIT_BYTES = 1024
 """Largest size of a claim in bytes."""
@@ -90,3 +100,33 @@ def set_aside(path: Path) -> Path:
     finally:
         os.close(descriptor)
     return aside
+
+
+class NotAFileError(OSError):
+    """A run directory contains a pipe or a device."""
+
+
+def refuse_special_files(directory: Path) -> None:
+    """Raise `NotAFileError` if a pipe or a device is in a run directory or below; do nothing if it does not exist.
+
+    Opening a pipe waits for its other end, and reading a device may never end. Without this check, such an entry in
+    place of a file of the run would make a start wait for ever, while it holds the lock of the directory.
+    """
+    folders = [directory]
+    while folders:
+        try:
+            with os.scandir(folders.pop()) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        folders.append(Path(entry.path))
+                    elif not entry.is_file():
+                        _refuse_special(Path(entry.path))
+        except (FileNotFoundError, NotADirectoryError):
+            continue  # a running process has removed it, or will refuse it
+
+
+def _refuse_special(path: Path) -> None:
+    mode = path.stat().st_mode if path.exists() else 0
+    for is_it, kind in ((stat.S_ISFIFO, "a pipe"), (stat.S_ISCHR, "a device"), (stat.S_ISBLK, "a device")):
+        if is_it(mode):
+            raise NotAFileError(f"expected a file or a directory at {path}, was {kind}")

@@ -9,7 +9,14 @@ from typing import Final
 
 import msgspec
 
-from deltabook.wire.directories import CLAIM_LIMIT_BYTES, Claim, claimed_by, this_process
+from deltabook.wire.directories import (
+    CLAIM_LIMIT_BYTES,
+    Claim,
+    NotAFileError,
+    claimed_by,
+    refuse_special_files,
+    this_process,
+)
 from exchange_server.errors import (
     DirectoryInUseError,
     ExchangeConfigurationError,
@@ -114,6 +121,7 @@ class Journal:
 
     def _take_lock(self) -> int:
         try:
+            refuse_special_files(self.directory)
             self._disk.make_directory(self.directory)
             descriptor = self._disk.open(self.directory / LOCK, create=True)
             try:
@@ -126,7 +134,7 @@ class Journal:
                 ) from None
             self._boot_id = _boot_of(self._disk.pread(descriptor, CLAIM_LIMIT_BYTES, 0))
             self._claim(descriptor)
-        except JournalError:
+        except (JournalError, NotAFileError):
             raise
         except OSError as error:
             raise JournalError(f"expected a directory at {self.directory}, was {error.strerror}") from error

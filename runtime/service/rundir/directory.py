@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from deltabook.wire.directories import CLAIM_LIMIT_BYTES, Claim, claimed_by, this_process
+from deltabook.wire.directories import CLAIM_LIMIT_BYTES, Claim, claimed_by, refuse_special_files, this_process
 from runtime.compiler import MARKET_RELATIONS, NamedSelect, StreamSelect
 from runtime.engine.express import Update
 from runtime.engine.ingest import CommitterThread, EpochWriter
@@ -43,7 +43,11 @@ class DirectoryLock:
     """
 
     def __init__(self, directory: Path, holder: Claim) -> None:
-        """Create the directory if it is missing; raises `DirectoryInUseError` with the process that holds it."""
+        """Create the directory if it is missing; raises `DirectoryInUseError` with the process that holds it.
+
+        Raises `NotAFileError` for a directory with a pipe or a device.
+        """
+        refuse_special_files(directory)
         LOCAL_DISK.make_directory(directory)
         descriptor = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o644)
         self._file = os.fdopen(descriptor, "r+b", buffering=0)

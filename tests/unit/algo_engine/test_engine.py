@@ -241,6 +241,15 @@ def test_a_stop_tells_the_strategy_and_cancels_its_orders() -> None:
     assert rig.engine.open_orders() == 0
 
 
+def test_a_failure_in_on_stop_is_named_as_one() -> None:
+    """The strategy did not end early, so the error must not read as if it had."""
+    rig = Rig().started()
+    rig.strategy.raises_at = "stop"
+    rig.engine.stop()
+    assert rig.host.failure == "on_stop: ZeroDivisionError: by mistake"
+    assert str(rig.failures[0]).startswith("expected a strategy to stop without an error, was none: diary: on_stop:")
+
+
 def test_figures_sum_over_strategies() -> None:
     rig = Rig().started()
     rig.host.buy("ACME", 5, 100)

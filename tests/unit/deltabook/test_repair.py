@@ -7,20 +7,27 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 import pytest
 from click.testing import CliRunner
+from twisted.internet.task import Clock
 
+from algo_engine.app import AlgoProcess
+from algo_engine.config import AlgoConfig
+from deltabook.audit import audit
 from deltabook.backup import BackupError, back_up, restore
 from deltabook.cli._root import REMEDY, main, one_line
 from deltabook.repair import PartFindings, repair
+from deltabook.wire.directories import NotAFileError, this_process
 from deltabook.wire.errors import DamageError
 from exchange_server.errors import DirectoryInUseError
 from exchange_server.journal.inputs_log import InputsLog, JournalReader
+from runtime.service.rundir.directory import DirectoryLock
 from tests.generators.damage_lab import ANSWERS, FAULTS, RULES, make_runs
 from tests.generators.journals import account, open_exchange
 
@@ -266,6 +273,31 @@ def test_trades_of_another_strategy_are_no_trades_of_it(whole: tuple[Path, dict[
     (dry,) = repair(algo, is_dry=True)
     assert ["expected trades of broker 9002 in" in each.problem for each in dry.findings] == [True]
     assert ANSWERS["algo"](algo) == whole[1]["algo"]
+
+
+@pytest.mark.parametrize("row", FILES)
+def test_a_pipe_in_place_of_a_file_ends_the_wait_for_it(
+    whole: tuple[Path, dict[str, Any]], tmp_path: Path, row: str
+) -> None:
+    """Opening a pipe waits for its other end: a start would hold the lock of the directory for ever."""
+    path, part, file = damaged(whole[0], tmp_path, row, "delete")
+    os.mkfifo(file)
+    asks: list[Callable[[], object]] = [
+        lambda: repair(path / part),
+        lambda: back_up(path / part, tmp_path / "backup"),
+        lambda: DirectoryLock(path / part, this_process()),
+    ]
+    if part in {"exchange", "short"}:
+        asks.append(lambda: ANSWERS[part](path / part))
+    if part == "algo":
+        config = AlgoConfig(("first",), "127.0.0.1:1", "127.0.0.1:1", path / part)
+        asks += [
+            lambda: AlgoProcess(config, Clock(), BytesIO(), shut_down=lambda: None),
+            lambda: audit(path / part, path / "exchange"),
+        ]
+    for ask in asks:
+        with pytest.raises(NotAFileError, match=f"expected a file or a directory at {file}, was a pipe"):
+            ask()
 
 
 @pytest.mark.parametrize("part", ["", "exchange"])

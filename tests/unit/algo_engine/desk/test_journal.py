@@ -6,6 +6,7 @@ import os
 import stat
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from algo_engine.desk.journal import FileJournal, read_journal
@@ -19,6 +20,7 @@ from algo_engine.desk.records import (
     Received,
     Record,
     Reserved,
+    VoidTrade,
     decode_record,
     encode_record,
 )
@@ -62,6 +64,23 @@ def test_every_record_is_read_as_it_was_written(tmp_path: Path) -> None:
     journal = FileJournal(tmp_path / "orders.log")
     assert journal.read() == [Checkpoint(9001), *RECORDS]
     journal.close()
+
+
+def test_money_beyond_64_bits_is_read_as_it_was_written(tmp_path: Path) -> None:
+    """One coin at 10^13 ticks with 10^8 lots costs more; a failed write would end the connection for ever."""
+    holding = Holding(-(10**8), -(10**21), -(10**30), 2**64)
+    state = msgspec.structs.replace(STATE, holdings={"ACME": holding}, memories={"m": b"\xff\0"})
+    fill = Received(4, 5, 77, "F", 10**8, 10**13, "ACME", 8, "taker", fee=2**64)
+    void = msgspec.structs.replace(fill, sequence=5, action="B", void=VoidTrade(8, Side.BUY, -(2**70), holding))
+    path = tmp_path / "orders.log"
+    written(path)
+    journal = FileJournal(path)
+    journal.read()
+    journal.compact(state)
+    for record in (fill, void):
+        journal.append(record)
+    journal.close()
+    assert read_journal(path)[0] == [state, fill, void]
 
 
 def test_a_tail_torn_at_any_byte_is_cut_and_can_be_appended_to(tmp_path: Path) -> None:

@@ -140,6 +140,24 @@ def test_limits_count_an_order_and_its_pending_replacement() -> None:
     assert kinds(lab)[-1] is EventKind.ACCEPTED
 
 
+def test_the_lots_of_a_replaced_order_fit_in_64_bits() -> None:
+    """A replacement adds its lots to those that were executed; result tables and clients count lots in 64 bits."""
+    most = 2**63 - 1
+    limits = RiskLimits(max_order_lots={"*": most}, max_position_lots={"*": 2 * most}, price_band_bps=1000)
+    lab = OrderLab(limits=limits)
+    lab.settle()
+    client_id = resting(lab)
+    for lots in (most - 9, most - 10):
+        lab.desk.replace(client_id, lots, 100)
+        lab.exchange.fill(lab.exchange.accepted[-1], 1, 100)
+        lab.told()
+        lab.settle()
+    assert kinds(lab) == ["replace_refused", "partially_filled", "partially_filled", "replaced"]
+    assert lab.events[0].reason == f"volume: expected {most - 10} lots or fewer, was {most - 9}"
+    assert order(lab, client_id).volume_lots == most - 8
+    lab.check_settled()
+
+
 def test_a_replacement_that_never_arrived_ends_at_the_fence(lab: OrderLab) -> None:
     client_id = resting(lab)
     lab.desk.replace(client_id, 5, 101)

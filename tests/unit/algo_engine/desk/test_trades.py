@@ -7,9 +7,12 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from algo_engine.desk.journal import JOURNAL, FileJournal
 from algo_engine.desk.order import EventKind, Order, OrderEvent, OrderStatus, Side
+from algo_engine.desk.records import Checkpoint
+from algo_engine.desk.trade_recovery import open_spool
 from algo_engine.desk.trades import TRADE_COLUMNS, FileSpool, read_trades, scan_spool, write_trades
-from algo_engine.errors import JournalDamaged
+from algo_engine.errors import JournalDamaged, LoginRefused
 
 
 def fill(sequence: int, time_ns: int) -> OrderEvent:
@@ -119,3 +122,15 @@ def test_a_list_of_an_earlier_release_gets_checksums(tmp_path: Path) -> None:
     spool.add(fill(4, 40))
     spool.close()
     assert old.read_bytes() == spooled(tmp_path / "b", 4)
+
+
+def test_another_brokers_journal_is_refused_by_its_name(tmp_path: Path) -> None:
+    """Its list of trades stays missing: one that is recreated here would name the wrong strategy."""
+    folder = tmp_path / "sobi"
+    journal = FileJournal(folder / JOURNAL)
+    journal.compact(Checkpoint(9002))
+    journal.close()
+    words = f"journal of the strategy sobi with broker 9001 in {folder / JOURNAL}, was one of broker 9002"
+    with pytest.raises(LoginRefused, match=words):
+        open_spool(folder, "sobi", 9001)
+    assert not (folder / "trades.spool").exists()

@@ -57,3 +57,14 @@ def test_seconds_count_from_the_beginning() -> None:
     clock.begin(10**18)
     clock.advance(10**18 + 1_500_000_000)
     assert clock.seconds() == 1.5
+
+
+def test_a_call_after_the_end_of_time_is_never_due() -> None:
+    """The kernel of a backtest counts time in 64 bits; a strategy may set a timer that is to be due never."""
+    clock = SimulatedClock(10**18)
+    clock.callLater(10.0**27, print, "never")
+    call = clock.callLater(1.0, print, "never")
+    call.reset(10.0**27)
+    assert call.due_ns == 2**63 - 1
+    clock.advance(2 * 10**18)
+    assert clock.next_ns == 2**63 - 1

@@ -100,3 +100,13 @@ def test_a_view_shown_from_the_start_is_not_shown_again() -> None:
     run.clock.run_turn()
     link.drop("levels")
     assert (outcomes, run.shown, "levels" in run.views) == ([""], [], True)
+
+
+def test_a_view_of_the_configuration_keeps_its_name() -> None:
+    """A runtime that has the view refuses other SQL of its name, whether a strategy reads the view or not."""
+    views = BacktestViews([], given={"levels": "SELECT symbol, price FROM asks"})
+    with pytest.raises(ConfigurationError, match="expected the SQL that levels has, was another"):
+        views.request("levels", "SELECT symbol FROM bids", list)
+    assert "levels" not in views
+    views.request("levels", "SELECT symbol, price FROM asks;", list)
+    assert "levels" in views

@@ -80,6 +80,19 @@ def test_a_strategy_that_raises_ends_with_its_own_error() -> None:
     assert isinstance(error.value, deltabook.BacktestError)
 
 
+class FailsAtTheEnd(deltabook.Strategy[Parameters]):
+    def on_stop(self) -> None:
+        raise ValueError("no idea")
+
+
+def test_a_failure_in_on_stop_is_no_early_end() -> None:
+    """The strategy has seen all data: the result is whole, and names the failure with its strategy."""
+    simulated = deltabook.simulate(FailsAtTheEnd, hours=0.002)
+    for result in (deltabook.run_backtest(FailsAtTheEnd, TRACE, limit=100), simulated):
+        assert result.failure == ""
+        assert result.strategies[0].failure == "on_stop: ValueError: no idea"
+
+
 GRID = {"lots": (50, 100), "is_broken": [False, True]}
 
 

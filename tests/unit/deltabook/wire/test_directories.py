@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import os
 import socket
+from pathlib import Path
 
 import pytest
 
-from deltabook.wire.directories import CLAIM_LIMIT_BYTES, Claim, claimed_by, this_process
+from deltabook.wire.directories import (
+    CLAIM_LIMIT_BYTES,
+    Claim,
+    NotAFileError,
+    claimed_by,
+    refuse_special_files,
+    this_process,
+)
 
 
 @pytest.mark.parametrize(
@@ -36,3 +44,22 @@ def test_this_process_says_where_it_runs() -> None:
     claim = this_process(term=2, run="x" * 100)
     assert (claim.host, claim.process, claim.term) == (socket.gethostname()[:255], os.getpid(), 2)
     assert len(claim.encoded()) <= CLAIM_LIMIT_BYTES
+
+
+def test_a_pipe_in_place_of_a_file_is_refused_by_its_name(tmp_path: Path) -> None:
+    """To open it would be to wait for its other end."""
+    refuse_special_files(tmp_path / "missing")
+    (tmp_path / "sobi").mkdir()
+    (tmp_path / "file").write_bytes(b"x")
+    (tmp_path / "dangling").symlink_to("nothing")
+    (tmp_path / "link").symlink_to("file")
+    refuse_special_files(tmp_path)
+    for name, make, kind in (
+        ("pipe", os.mkfifo, "a pipe"),
+        ("null", lambda at: at.symlink_to("/dev/null"), "a device"),
+    ):
+        path = tmp_path / "sobi" / name
+        make(path)
+        with pytest.raises(NotAFileError, match=f"expected a file or a directory at {path}, was {kind}"):
+            refuse_special_files(tmp_path)
+        path.unlink()
