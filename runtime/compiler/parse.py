@@ -28,6 +28,7 @@ from runtime.compiler.epochtime import is_now, number_times, put_epoch_time
 from runtime.compiler.errors import SqlError, first_line
 from runtime.compiler.groupings import expand_groupings
 from runtime.compiler.inlining import VIEW_META, Definitions, is_local, read_names
+from runtime.compiler.joinnames import correct_joins_by_name, mark_joins_by_name
 from runtime.compiler.limits import balance_chains, check_depth, check_tokens, expansion, is_expanding, unread_part
 from runtime.compiler.plain import plain_clauses, plain_comparisons, plain_sources
 from runtime.compiler.script import NamedSelect
@@ -146,10 +147,13 @@ def parse_select(
     schema: dict[str, object] = {
         name: {column.name: Type.of(column).duckdb for column in relation.columns} for name, relation in known.items()
     }
+    has_joins_by_name = mark_joins_by_name(query.tree)
     try:
         query.tree = qualify(query.tree, schema=schema, dialect="duckdb", validate_qualify_columns=False)
     except OptimizeError as error:
         raise _unresolved(query, known, str(error)) from error
+    if has_joins_by_name:
+        correct_joins_by_name(query.tree, schema, query.error)
     query.reads = tuple(read_names(query.plain))
     _qualify_order(query.tree, schema)
     put_epoch_time(query.tree, query.plain, schema, query.error)

@@ -145,18 +145,23 @@ class _Sources:
         start, joins = select.args.get("from_"), select.args.get("joins") or []
         sides = [(join.side or "").upper() for join in joins]
         last = max((place for place, side in enumerate(sides) if side in ("RIGHT", "FULL")), default=-1)
-        for condition in self._conditions:
-            if condition.late and condition.join is not None and (condition.of_outer or condition.join < last):
-                raise NotIncremental("a subquery or a constant in ON of an outer join")
+        self._check_late(last)
         if start is None:
             parts = [JoinedPart(self._queries.one_row(), set())]
         else:
             parts = [self._queries.source(start.this, select, self.names)]
+        before: list[JoinedPart] = []  # up to the last comma, which binds less than RIGHT and FULL JOIN
         for place, join in enumerate(joins):
             if join.args.get("using") or join.args.get("method"):
                 raise NotIncremental("a join by the names of columns")
             right = self._queries.source(join.this, select, self.names)
             kind = (join.kind or "").upper()
+            if not (sides[place] or kind or join.args.get("on")):
+                before, parts = [*before, *parts], [right]
+                continue
+            if place > last:
+                before, parts = [], [*before, *parts]
+            self._check_reach(place, before)
             if not sides[place] and kind not in ("SEMI", "ANTI"):
                 parts.append(right)
                 continue
@@ -168,13 +173,26 @@ class _Sources:
                 parts = [self._semi_join(left, right, on, anti=kind == "ANTI")]
             else:
                 parts = [self._outer_join(sides[place], left, right, on)]
-        rows = self._combine([*parts, *extra], [each for each in self._conditions if not each.of_outer]).rows
+        parts = [*before, *parts, *extra]
+        rows = self._combine(parts, [each for each in self._conditions if not each.of_outer]).rows
         for condition in self._conditions:
             if not condition.done:
                 rows = self._apply_late(rows, condition)
         return rows
 
     # --- conditions
+
+    def _check_late(self, last: int) -> None:
+        """Refuse late conditions of outer joins, and of joins before the last RIGHT or FULL JOIN."""
+        for condition in self._conditions:
+            if condition.late and condition.join is not None and (condition.of_outer or condition.join < last):
+                raise NotIncremental("a subquery or a constant in ON of an outer join")
+
+    def _check_reach(self, place: int, before: Sequence[JoinedPart]) -> None:
+        """Refuse a join whose ON reads one of these parts, which a comma separates from the join."""
+        tables = {table for part in before for table in part.tables}
+        if any(condition.join == place and condition.tables & tables for condition in self._conditions):
+            raise NotIncremental("a table before a comma in ON of a join, and RIGHT or FULL JOIN")
 
     def _filter(self, part: JoinedPart, ready: Iterable[Conjunct]) -> None:
         """Apply the conditions on this part alone, and drop the columns that nothing else reads."""
