@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyarrow import csv, parquet
 
@@ -73,8 +74,11 @@ def _bytes_of(array: Any) -> NDArray[np.uint8]:
 
 
 _MAGIC: Final = b"PAR1"
+_HEADER_BYTES: Final = 1 << 16
 _BATCH_ROWS: Final = 65_536
 _BLOCK_BYTES: Final = 4 << 20
+_BYTES: Final = "latin-1"
+"""Encoding that has a character for each byte, so that lines with bytes that are not UTF-8 can be named."""
 _UNITS_NS: Final = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 
 
@@ -97,7 +101,7 @@ def column_names(path: Path) -> list[str]:
         if is_parquet(path):
             return list(parquet.read_schema(path).names)
         with open_recorded(path) as file:
-            line = file.readline(4_000).decode("ascii", "replace").rstrip("\r\n")
+            line = file.readline(_HEADER_BYTES).decode("ascii", "replace").rstrip("\r\n")
     except (*READ_ERRORS, pa.ArrowException, UnicodeDecodeError) as error:
         raise ReplayFileError(f"expected a readable file, was {error}, at {path}") from error
     return [name.strip().strip('"') for name in line.split(",")]
@@ -140,7 +144,9 @@ def table_rows(
     absent: list[None] = [None] * (len(optional) - (len(wanted) - len(names)))
     places = [*range(len(names)), *_places(optional, wanted, len(names))]
     try:
-        for numbers, batch in _parquet_batches(path, wanted) if is_parquet(path) else _csv_batches(path, wanted, bad):
+        for numbers, batch in (
+            _parquet_batches(path, wanted) if is_parquet(path) else _csv_batches(path, present, wanted, bad)
+        ):
             columns: list[Sequence[str | None]] = [column.to_pylist() for column in batch]
             columns += [[value] * len(columns[0]) for value in absent]
             yield from zip(numbers, zip(*(columns[place] for place in places), strict=True), strict=True)
@@ -168,7 +174,7 @@ def _parquet_batches(path: Path, wanted: Sequence[str]) -> Iterator[tuple[Sequen
 
 
 def _csv_batches(
-    path: Path, wanted: Sequence[str], bad: Callable[[int, RecordError], None]
+    path: Path, present: Sequence[str], wanted: Sequence[str], bad: Callable[[int, RecordError], None]
 ) -> Iterator[tuple[Sequence[int], list[Any]]]:
     left_out: set[int] = set()
 
@@ -176,18 +182,25 @@ def _csv_batches(
         left_out.add(row.number)
         bad(
             row.number,
-            RecordError(f"expected {row.expected_columns} fields, was {row.actual_columns} in {row.text[:100]!r}"),
+            RecordError(
+                f"expected {row.expected_columns} fields, was {row.actual_columns} in {row.text[:100].encode(_BYTES)!r}"
+            ),
         )
         return "skip"
 
     with open_recorded(path) as raw:
         reader = csv.open_csv(
             raw,
-            csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False),
-            # Blank lines are read, so that the lines after them keep their numbers.
-            csv.ParseOptions(ignore_empty_lines=False, invalid_row_handler=leave_out),
+            csv.ReadOptions(
+                block_size=_BLOCK_BYTES, use_threads=False, column_names=list(present), skip_rows=1, encoding=_BYTES
+            ),
+            # Blank lines are read, so that the lines after them keep their numbers. A quote is read as a character: a
+            # damaged line whose quote has no end would take the lines after it with it.
+            csv.ParseOptions(
+                ignore_empty_lines=False, invalid_row_handler=leave_out, quote_char=False, double_quote=False
+            ),
             csv.ConvertOptions(
-                include_columns=list(wanted), column_types=dict.fromkeys(wanted, pa.binary()),
+                include_columns=list(wanted), column_types=dict.fromkeys(wanted, pa.string()),
                 strings_can_be_null=True, null_values=[""], quoted_strings_can_be_null=True,
             ),
         )  # fmt: skip
@@ -198,12 +211,18 @@ def _csv_batches(
 
 
 def _decoded(column: Any) -> Any:
-    """Return a column of bytes as text; bytes that are not UTF-8 are replaced, so that only their rows are unusable."""
-    try:
-        return column.cast(pa.string())
-    except pa.ArrowInvalid:
-        texts = [None if value is None else value.decode("utf-8", "replace") for value in column.to_pylist()]
-        return pa.array(texts, pa.string())
+    """Return a column as text, without the quotes around a value, and with NULL for two quotes.
+
+    Bytes that are not UTF-8 are replaced, so that only their rows are unusable.
+    """
+    if pc.all(pc.string_is_ascii(column)).as_py() is False:
+        texts = column.to_pylist()
+        encoded = [None if text is None else text.encode(_BYTES) for text in texts]
+        column = pa.array([None if each is None else each.decode("utf-8", "replace") for each in encoded], pa.string())
+    if pc.any(pc.starts_with(column, '"')).as_py():
+        column = pc.replace_substring_regex(column, '^"([^"]*)"$', r"\1")
+        column = pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
+    return column
 
 
 def _text(column: Any) -> Any:

@@ -268,11 +268,30 @@ def test_a_table_is_read_past_a_bad_byte(tmp_path: Path, logged: list[str]) -> N
     """Only the row that has it cannot be used."""
     rows = [f"x,BTC,{time},{time},false,bid,{time},9".encode() for time in (5, 6, 7)]
     path = tmp_path / "d.csv"
-    path.write_bytes(b"\n".join([DEPTH_HEADER.encode(), rows[0], rows[1].replace(b"bid", b"\xffid"), rows[2], b""]))
+    bad = [rows[1].replace(b"bid", b"\xffid"), b"\xff,1", rows[1].replace(b"BTC", "BTC€".encode())]
+    path.write_bytes(b"\n".join([DEPTH_HEADER.encode(), rows[0], *bad, rows[2], b""]))
     loader = open_recording("depth", path, ["R"])
     assert [record.time_ns for record in loader.records()] == [5_000, 7_000]
-    assert loader.errors == 1
-    assert [text for text in logged if f"{path} line 3: expected side" in text]
+    assert [text.removeprefix(f"replay: {path} ")[:80] for text in sorted(logged)] == [
+        "line 3: expected side out of bid, ask, b, a, buy, sell, was '\ufffdid'",
+        "line 4: expected 8 fields, was 2 in b'\\xff,1'",
+        "line 5: expected one instrument in a file, BTC, was BTC€",
+    ]
+
+
+@pytest.mark.parametrize("place", range(8))
+def test_a_quote_without_an_end_spoils_one_line(tmp_path: Path, logged: list[str], place: int) -> None:
+    """Quotes around values are no part of them."""
+    lines = [["x", "BTC", f"{n}", f"{n}", "false", "bid", f"{n}", "9"] for n in range(1, 9)]
+    path = table(tmp_path / "d.csv", DEPTH_HEADER, *map(",".join, lines))
+    plain = list(open_recording("depth", path, ["R"]).records())
+    quoted = [",".join(f'"{field}"' for field in line) for line in (DEPTH_HEADER.split(","), *lines)]
+    assert list(open_recording("depth", table(tmp_path / "q.csv", *quoted), ["R"]).records()) == plain
+    lines[3][place] = f'"{lines[3][place]}'
+    loader = open_recording("depth", table(tmp_path / "d.csv", DEPTH_HEADER, *map(",".join, lines)), ["R"])
+    is_read = place in (0, 2)  # columns that are not used
+    assert [record.time_ns for record in loader.records()] == [n * 1_000 for n in range(1, 9) if n != 4 or is_read]
+    assert loader.errors == len([text for text in logged if f"{path} line 5: expected " in text]) == (not is_read)
 
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
