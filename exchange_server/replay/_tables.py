@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count, islice
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyarrow import csv, parquet
 
-from exchange_server.errors import ReplayFileError
+from exchange_server.errors import RecordError, ReplayFileError
 from exchange_server.replay.files import READ_ERRORS, check_regular, open_recorded
 
-__all__ = ["column_names", "is_parquet", "plain_columns", "table_rows"]
+__all__ = ["column_names", "declared_unit_ns", "is_parquet", "plain_columns", "row_unit", "table_rows"]
 
 PLAIN_MAX: Final = 10**17
 """Largest plain number. Text of 20 or more digits for a number up to this one begins with two zeros, and is not plain.
@@ -72,8 +74,12 @@ def _bytes_of(array: Any) -> NDArray[np.uint8]:
 
 
 _MAGIC: Final = b"PAR1"
+_HEADER_BYTES: Final = 1 << 16
 _BATCH_ROWS: Final = 65_536
 _BLOCK_BYTES: Final = 4 << 20
+_BYTES: Final = "latin-1"
+"""Encoding that has a character for each byte, so that lines with bytes that are not UTF-8 can be named."""
+_UNITS_NS: Final = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 
 
 def is_parquet(path: Path) -> bool:
@@ -95,17 +101,39 @@ def column_names(path: Path) -> list[str]:
         if is_parquet(path):
             return list(parquet.read_schema(path).names)
         with open_recorded(path) as file:
-            line = file.readline(4_000).decode("ascii", "replace").rstrip("\r\n")
+            line = file.readline(_HEADER_BYTES).decode("ascii", "replace").rstrip("\r\n")
     except (*READ_ERRORS, pa.ArrowException, UnicodeDecodeError) as error:
         raise ReplayFileError(f"expected a readable file, was {error}, at {path}") from error
     return [name.strip().strip('"') for name in line.split(",")]
 
 
-def table_rows(path: Path, names: Sequence[str], optional: Sequence[str] = ()) -> Iterator[tuple[str | None, ...]]:
-    """Yield the values of these columns as text, row by row.
+def row_unit(path: Path) -> str:
+    """Return the unit in which `table_rows` numbers the rows: a line of CSV, or a row of Parquet."""
+    return "row" if is_parquet(path) else "line"
 
-    The value is None for an empty cell and for an ``optional`` column that is missing. Raise `ReplayFileError` for a
-    file that is not such a table.
+
+def declared_unit_ns(path: Path, name: str) -> int:
+    """Return the unit of a column of timestamps in Parquet, in nanoseconds; 0 if the file states no unit.
+
+    Raise `ReplayFileError` for an unreadable file.
+    """
+    if not is_parquet(path):
+        return 0
+    try:
+        type_ = parquet.read_schema(path).field(name).type
+    except (*READ_ERRORS, pa.ArrowException) as error:
+        raise ReplayFileError(f"expected a readable file, was {error}, at {path}") from error
+    return _UNITS_NS[type_.unit] if pa.types.is_timestamp(type_) else 0
+
+
+def table_rows(
+    path: Path, names: Sequence[str], bad: Callable[[int, RecordError], None], optional: Sequence[str] = ()
+) -> Iterator[tuple[int, tuple[str | None, ...]]]:
+    """Yield the number of each row (see `row_unit`) with the values of these columns as text.
+
+    The value is None for an empty cell and for an ``optional`` column that is missing. ``bad`` is called with the
+    number of each line that has another number of fields than the first line. A line without any value is a row of
+    empty cells. Raise `ReplayFileError` for a file that is not such a table.
     """
     present = column_names(path)
     if missing := [name for name in names if name not in present]:
@@ -116,10 +144,12 @@ def table_rows(path: Path, names: Sequence[str], optional: Sequence[str] = ()) -
     absent: list[None] = [None] * (len(optional) - (len(wanted) - len(names)))
     places = [*range(len(names)), *_places(optional, wanted, len(names))]
     try:
-        for batch in _batches(path, wanted):
+        for numbers, batch in (
+            _parquet_batches(path, wanted) if is_parquet(path) else _csv_batches(path, present, wanted, bad)
+        ):
             columns: list[Sequence[str | None]] = [column.to_pylist() for column in batch]
             columns += [[value] * len(columns[0]) for value in absent]
-            yield from zip(*(columns[place] for place in places), strict=True)
+            yield from zip(numbers, zip(*(columns[place] for place in places), strict=True), strict=True)
     except (*READ_ERRORS, pa.ArrowException, UnicodeDecodeError) as error:
         raise ReplayFileError(f"expected a readable table, was {' '.join(str(error).split())}, at {path}") from error
 
@@ -135,30 +165,73 @@ def _places(optional: Sequence[str], wanted: Sequence[str], begin: int) -> Itera
             empty += 1
 
 
-def _batches(path: Path, wanted: Sequence[str]) -> Iterator[list[Any]]:
-    if is_parquet(path):
-        with parquet.ParquetFile(path) as file:
-            for batch in file.iter_batches(_BATCH_ROWS, columns=list(wanted)):
-                yield [_text(batch.column(name)) for name in wanted]
-        return
+def _parquet_batches(path: Path, wanted: Sequence[str]) -> Iterator[tuple[Sequence[int], list[Any]]]:
+    begin = 1
+    with parquet.ParquetFile(path) as file:
+        for batch in file.iter_batches(_BATCH_ROWS, columns=list(wanted)):
+            yield range(begin, begin + batch.num_rows), [_text(batch.column(name)) for name in wanted]
+            begin += batch.num_rows
+
+
+def _csv_batches(
+    path: Path, present: Sequence[str], wanted: Sequence[str], bad: Callable[[int, RecordError], None]
+) -> Iterator[tuple[Sequence[int], list[Any]]]:
+    left_out: set[int] = set()
+
+    def leave_out(row: csv.InvalidRow) -> str:
+        left_out.add(row.number)
+        bad(
+            row.number,
+            RecordError(
+                f"expected {row.expected_columns} fields, was {row.actual_columns} in {row.text[:100].encode(_BYTES)!r}"
+            ),
+        )
+        return "skip"
+
     with open_recorded(path) as raw:
         reader = csv.open_csv(
             raw,
-            csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False),
-            csv.ParseOptions(),
+            csv.ReadOptions(
+                block_size=_BLOCK_BYTES, use_threads=False, column_names=list(present), skip_rows=1, encoding=_BYTES
+            ),
+            # Blank lines are read, so that the lines after them keep their numbers. A quote is read as a character: a
+            # damaged line whose quote has no end would take the lines after it with it.
+            csv.ParseOptions(
+                ignore_empty_lines=False, invalid_row_handler=leave_out, quote_char=False, double_quote=False
+            ),
             csv.ConvertOptions(
                 include_columns=list(wanted), column_types=dict.fromkeys(wanted, pa.string()),
                 strings_can_be_null=True, null_values=[""], quoted_strings_can_be_null=True,
             ),
         )  # fmt: skip
+        lines = count(2)
         for batch in reader:
-            yield [batch.column(name) for name in wanted]
+            numbers = list(islice((line for line in lines if line not in left_out), batch.num_rows))
+            yield numbers, [_decoded(batch.column(name)) for name in wanted]
+
+
+def _decoded(column: Any) -> Any:
+    """Return a column as text, without the quotes around a value, and with NULL for two quotes.
+
+    Bytes that are not UTF-8 are replaced, so that only their rows are unusable.
+    """
+    if pc.all(pc.string_is_ascii(column)).as_py() is False:
+        texts = column.to_pylist()
+        encoded = [None if text is None else text.encode(_BYTES) for text in texts]
+        column = pa.array([None if each is None else each.decode("utf-8", "replace") for each in encoded], pa.string())
+    if pc.any(pc.starts_with(column, '"')).as_py():
+        column = pc.replace_substring_regex(column, '^"([^"]*)"$', r"\1")
+        column = pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
+    return column
 
 
 def _text(column: Any) -> Any:
-    """Return a column of Parquet as text from which decimals are parsed: numbers in their shortest form."""
+    """Return a column of Parquet as text from which decimals are parsed: numbers in their shortest form.
+
+    Timestamps are numbers of the unit that `declared_unit_ns` returns.
+    """
     if pa.types.is_timestamp(column.type):
-        column = column.cast(pa.timestamp("ns", column.type.tz)).cast(pa.int64())
+        column = column.cast(pa.int64())
     if pa.types.is_boolean(column.type) or pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         return column.cast(pa.string())
     if pa.types.is_floating(column.type):

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
+from functools import partial
 from heapq import merge
 from itertools import groupby
 from operator import attrgetter
@@ -121,22 +122,24 @@ class TradeRows:
         self._price, self._amount = _converters()
 
     def __iter__(self) -> Iterator[_Event]:
-        from exchange_server.replay._tables import table_rows
+        from exchange_server.replay._tables import declared_unit_ns, row_unit, table_rows
 
-        unit_ns, latest_ns = _TIME_UNITS_NS[self._layout], 0
-        for number, row in enumerate(table_rows(self._path, _TRADE_COLUMNS[self._layout], ("symbol",)), 2):
+        loader, path, names, latest_ns = self._loader, self._path, _TRADE_COLUMNS[self._layout], 0
+        bad = partial(loader._bad, path=path, unit=row_unit(path))
+        largest_ns, declared_ns = _TIME_UNITS_NS[self._layout], declared_unit_ns(path, names[0])
+        for number, row in table_rows(path, names, bad, ("symbol",)):
             try:
                 if self._has_symbols:
                     self._instrument.check(row[4])
-                time_ns = _time_ns(row[0], unit_ns)
+                time_ns = time_ns_of(row[0], largest_ns, declared_ns)
                 side = _word(_MAKERS, "side", row[1], unknown="B")
                 price, volume = self._price(row[2] or ""), self._amount(row[3] or "")
                 if not price or not volume:
                     raise RecordError(f"expected a price and an amount above 0, was {row[2]} and {row[3]}")
             except RecordError as error:
-                self._loader._bad(number, error, path=self._path, unit="line")
+                bad(number, error)
                 continue
-            latest_ns = self._loader._in_order(time_ns, latest_ns)
+            latest_ns = loader._in_order(time_ns, latest_ns)
             yield _Event(latest_ns, 0, side, price, volume)
 
 
@@ -188,7 +191,7 @@ class DepthLoader(FileLoader):
             yield from self._update(time_ns, rows, replaces=rows[0].is_snapshot)
 
     def _depth(self) -> Iterator[_Event]:
-        from exchange_server.replay._tables import column_names, table_rows
+        from exchange_server.replay._tables import column_names, declared_unit_ns, row_unit, table_rows
 
         layout = depth_layout(column_names(self.path))
         if not layout:
@@ -197,24 +200,26 @@ class DepthLoader(FileLoader):
                 f"was {','.join(column_names(self.path))[:100]}, at {self.path}"
             )
         price_of, amount_of = _converters()
-        unit_ns, latest_ns = _TIME_UNITS_NS[layout], 0
+        names, latest_ns = DEPTH_COLUMNS[layout], 0
+        largest_ns, declared_ns = _TIME_UNITS_NS[layout], declared_unit_ns(self.path, names[0])
         has_symbols = "symbol" in column_names(self.path)
-        for number, row in enumerate(table_rows(self.path, DEPTH_COLUMNS[layout], ("symbol",)), 2):
+        bad = partial(self._bad, unit=row_unit(self.path))
+        for number, row in table_rows(self.path, names, bad, ("symbol",)):
             time_text, snapshot, side, price, amount, name = row
             try:
                 if has_symbols:
                     self._instrument.check(name)
                 event = _Event(
-                    _time_ns(time_text, unit_ns), 1, _word(_SIDES, "side", side), price_of(price or ""),
-                    amount_of(amount or ""), _SNAPSHOTS[(snapshot or "").lower()],
+                    time_ns_of(time_text, largest_ns, declared_ns), 1, _word(_SIDES, "side", side),
+                    price_of(price or ""), amount_of(amount or ""), _SNAPSHOTS[(snapshot or "").lower()],
                 )  # fmt: skip
                 if not event.price:
                     raise RecordError(f"expected a price above 0, was {price}")
             except KeyError:
-                self._bad(number, RecordError(f"expected a snapshot or an update, was {snapshot!r}"), unit="line")
+                bad(number, RecordError(f"expected a snapshot or an update, was {snapshot!r}"))
                 continue
             except RecordError as error:
-                self._bad(number, error, unit="line")
+                bad(number, error)
                 continue
             latest_ns = self._in_order(event.time_ns, latest_ns)
             yield event if latest_ns == event.time_ns else event._replace(time_ns=latest_ns)
@@ -326,11 +331,18 @@ def _converters() -> tuple[Callable[[str], int], Callable[[str], int]]:
     return decimal_converter("price", unit), decimal_converter("amount", unit)
 
 
-def _time_ns(text: str | None, unit_ns: int) -> int:
+def time_ns_of(text: str | None, largest_ns: int, declared_ns: int) -> int:
+    """Return a time in nanoseconds since 1970, given the unit that its file declares, or 0.
+
+    Without a declared unit, the unit is the largest one up to ``largest_ns`` that gives a time before the year 2200:
+    Binance's files have microseconds since 2025, and milliseconds before.
+
+    >>> time_ns_of("1700000000000", 1_000_000, 0), time_ns_of("1700000000000", 1_000_000, 1)
+    (1700000000000000000, 1700000000000)
+    """
     number = int(text) if text and text.isdecimal() and len(text) < 20 else -1
-    # Binance's files have microseconds since 2025, Arrow's timestamps nanoseconds: the resulting year identifies the
-    # unit.
-    while unit_ns > 1 and number * unit_ns > LATEST_NS:
+    unit_ns = declared_ns or largest_ns
+    while not declared_ns and unit_ns > 1 and number * unit_ns > LATEST_NS:
         unit_ns //= 1_000
     if not 0 <= number * unit_ns <= LATEST_NS:
         raise RecordError(f"expected a time from 1970 to 2199, was {(text or '')[:100]!r}")

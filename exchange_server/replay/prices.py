@@ -19,13 +19,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import IO, Final, Literal, NamedTuple
 
 from exchange_server.errors import ExchangeConfigurationError, RecordError, ReplayFileError
 from exchange_server.replay.bitstamp import decimal_converter
-from exchange_server.replay.depth import UNIT, OneInstrument, TradeRows
-from exchange_server.replay.loader import INT64_MAX, LATEST_NS, FileLoader
+from exchange_server.replay.depth import UNIT, OneInstrument, TradeRows, time_ns_of
+from exchange_server.replay.loader import FileLoader
 from exchange_server.replay.record import Record
 
 __all__ = ["PriceLoader", "bar_time_column"]
@@ -35,7 +36,7 @@ _BAR: Final = ("open", "high", "low", "close", "volume")
 _BAR_PRICES: Final = 4
 """Number of prices that a bar gives; a bar with fewer lots does not have a lot for each of them."""
 _BAR_TIMES: Final = ("open_time", "timestamp", "time")
-_UNITS_NS: Final = (1, 1_000, 1_000_000, 1_000_000_000)
+_SECOND_NS: Final = 1_000_000_000
 _GAP_BARS: Final = 10
 """Smallest distance of two bars that counts as a gap, in lengths of a bar."""
 _USUAL_BAR_NS: Final = 60 * 10**9
@@ -149,7 +150,7 @@ class PriceLoader(FileLoader):
             yield from _prices_of(*before, step_ns or _USUAL_BAR_NS)
 
     def _bar_rows(self) -> Iterator[tuple[int, list[int]]]:
-        from exchange_server.replay._tables import column_names, table_rows
+        from exchange_server.replay._tables import column_names, declared_unit_ns, row_unit, table_rows
 
         names = column_names(self.path)
         time_name = bar_time_column(names)
@@ -159,11 +160,12 @@ class PriceLoader(FileLoader):
                 f"{','.join(names)[:100]}, at {self.path}"
             )
         latest_ns, instrument, has_symbols = -1, OneInstrument(), "symbol" in names
-        for number, (time_text, *texts, symbol) in enumerate(table_rows(self.path, (time_name, *_BAR), ("symbol",)), 2):
+        declared_ns, bad = declared_unit_ns(self.path, time_name), partial(self._bad, unit=row_unit(self.path))
+        for number, (time_text, *texts, symbol) in table_rows(self.path, (time_name, *_BAR), bad, ("symbol",)):
             try:
                 if has_symbols:
                     instrument.check(symbol)
-                time_ns = _bar_time_ns(time_text)
+                time_ns = time_ns_of(time_text, _SECOND_NS, declared_ns)
                 if time_ns <= latest_ns:
                     raise RecordError(f"expected bars in the order of their times, was {time_text}")
                 values = [self._price(text or "") for text in texts[:4]] + [self._volume(texts[4] or "")]
@@ -173,7 +175,7 @@ class PriceLoader(FileLoader):
                         f"expected low ≤ open, close ≤ high, all above 0, was {','.join(map(str, texts))}"
                     )
             except RecordError as error:
-                self._bad(number, error, unit="line")
+                bad(number, error)
                 continue
             latest_ns = time_ns
             if values[4] < _BAR_PRICES:
@@ -205,12 +207,3 @@ def _prices_of(time_ns: int, values: list[int], step_ns: int) -> Iterator[_Price
         before = price
         # The close is a nanosecond or more before the open of the next bar, so that their times differ.
         yield _Price(time_ns + place * (step_ns - 1) // 3, side, price, volume // _BAR_PRICES)
-
-
-def _bar_time_ns(text: str | None) -> int:
-    """Return the time in nanoseconds since 1970; its unit is the largest one that gives a time before the year 2200."""
-    number = int(text) if text and text.isdecimal() and len(text) < 20 else -1
-    for unit_ns in reversed(_UNITS_NS):
-        if 0 <= number * unit_ns <= LATEST_NS:
-            return number * unit_ns
-    raise RecordError(f"expected a time since 1970 in whole numbers up to {INT64_MAX}, was {(text or '')[:100]!r}")

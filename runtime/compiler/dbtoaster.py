@@ -57,7 +57,8 @@ def plain_words(text: Text) -> str:
 
 def plain_functions(tree: exp.Query, fail: Callable[[str, exp.Expr], Exception], *, from_zero: bool) -> None:
     """Replace DBToaster's functions by DuckDB's; with ``from_zero`` SUBSTRING counts characters from 0."""
-    for node in list(tree.find_all(exp.Anonymous, exp.Substring)):
+    # Inner calls come first, because some arguments are copied.
+    for node in reversed(list(tree.find_all(exp.Anonymous, exp.Substring))):
         if isinstance(node, exp.Substring):
             if from_zero and (start := node.args.get("start")) is not None:
                 node.set("start", _next(start))

@@ -274,8 +274,9 @@ class _Reader:
             return None
         stream = parse_declaration(cursor, start, name_token, what == "table", lambda name: self._places(name, folder))
         self._expect_new(cursor.text, start, stream.name)
-        cursor.expect("';'", lambda token: token.kind == "end" or token.is_symbol(";")
-                      or token.is_word("CREATE", "SELECT", "INCLUDE", "WITH"))  # fmt: skip
+        # The word of the next statement is not taken here.
+        if cursor.token.kind != "end" and not cursor.token.is_word("CREATE", "SELECT", "INCLUDE", "WITH"):
+            cursor.symbol(";")
         self.streams[stream.name] = (stream, cursor.text.name)
         return None
 

@@ -17,7 +17,16 @@ from runtime.formats.jsonlines.values import LineJudge
 from runtime.formats.schema import Field
 from runtime.formats.values import ValueParser
 
-__all__ = ["Conversion", "UnreadError", "conversion_of", "is_beyond", "may_be_too_small", "needs_texts", "too_small"]
+__all__ = [
+    "Conversion",
+    "UnreadError",
+    "conversion_of",
+    "is_beyond",
+    "may_be_hexadecimal",
+    "may_be_too_small",
+    "needs_texts",
+    "too_small",
+]
 
 _SEPARATOR: Final = b"\x01"
 _NO_VALUE: Final = b"\x01\r\n"
@@ -25,6 +34,7 @@ _WHOLE: Final = 2**31 - 1
 _ROW: Final = re.compile(r"In CSV column #0: Row #(\d+)")
 _ZONED: Final = r"[T ][0-9:.]+(Z|[+-][0-9]{2}(:?[0-9]{2})?)$"
 _INFINITE: Final = r"(?i)^[ \t]*[-+]?inf(inity)?[ \t]*$"
+_HEXADECIMAL: Final = r"^[ \t]*0[xX]"
 _LONGEST_DECIMAL: Final = 38
 _SMALL: Final = r"^[ \t]*[-+]?[0-9]*\.?(?P<fraction>[0-9]*)[eE]-0*(?P<power>[0-9]{0,4})[ \t]*$"
 _NULL: Final = b'{"value":null}\n'
@@ -74,9 +84,14 @@ def conversion_of(parser: ValueParser) -> Conversion:
 
 
 def is_beyond(column: Any) -> bool:
-    """Return True if a column of floats or decimals may have misfits: infinite numbers, or too many digits."""
+    """Return True if a column may have misfits: infinite floats, decimals of too many digits, or negative integers.
+
+    Arrow's reader takes the hexadecimal digits of an integer as its bits, so that ``0xFF`` would be -1 as an int8.
+    """
     if pa.types.is_floating(column.type):
         return bool(pc.any(pc.is_inf(column), min_count=0).as_py())
+    if pa.types.is_signed_integer(column.type):
+        return bool(pc.any(pc.less(column, 0), min_count=0).as_py())
     try:
         column.validate(full=True)
     except pa.ArrowInvalid:
@@ -126,6 +141,8 @@ class _PlainTexts:
             return to_numpy(pc.fill_null(pc.is_inf(values), False)) & ~matches(tokens, _INFINITE)
         if pa.types.is_decimal(self._type) and is_beyond(values):
             return _too_many_digits(values)
+        if pa.types.is_signed_integer(self._type) and is_beyond(values):
+            return to_numpy(pc.fill_null(pc.less(values, 0), False)) & matches(tokens, _HEXADECIMAL)
         return None
 
     @staticmethod
@@ -160,6 +177,11 @@ def _options(arrow_type: Any) -> dict[str, Any]:
 def _may_wrap(arrow_type: Any) -> bool:
     """Return True if a decimal of this type may exceed 128 bits while Arrow scales it; Arrow does not check this."""
     return bool(pa.types.is_decimal(arrow_type) and arrow_type.precision + arrow_type.scale > _LONGEST_DECIMAL)
+
+
+def may_be_hexadecimal(text: bytes) -> bool:
+    """Return True if a text may contain numbers in hexadecimal."""
+    return any(letter in text and b"0" + letter in text for letter in (b"x", b"X"))
 
 
 def may_be_too_small(text: bytes) -> bool:

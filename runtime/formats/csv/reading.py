@@ -19,6 +19,7 @@ from runtime.formats.csv.conversion import (
     UnreadError,
     conversion_of,
     is_beyond,
+    may_be_hexadecimal,
     may_be_too_small,
     needs_texts,
 )
@@ -223,7 +224,8 @@ class TextReader:
         while True:
             table = self._reader.read(translation.text, as_bytes, zoned)
             if not isinstance(table, Refused):
-                beyond = [i for i in self._bounded - as_bytes if self._is_beyond(i, table.column(i))]
+                columns = {i: table.column(i) for i in self._bounded - as_bytes}
+                beyond = [i for i, column in columns.items() if self._is_beyond(i, column, translation.text)]
                 if not beyond:
                     self._zoned = zoned if table.num_rows > _FEW_ROWS else self._zoned
                     return self._finished(table, translation, as_bytes)
@@ -241,8 +243,10 @@ class TextReader:
                 others = self._doubtful if many else frozenset[int]()
                 as_bytes |= {table.position} | others
 
-    def _is_beyond(self, position: int, column: Any) -> bool:
-        """Return True if a column that Arrow has read may have malformed values."""
+    def _is_beyond(self, position: int, column: Any, text: bytes) -> bool:
+        """Return True if a column that Arrow has read from a text may have malformed values."""
+        if pa.types.is_signed_integer(column.type):
+            return is_beyond(column) and may_be_hexadecimal(text)
         check = self._fields[position].parser.column_check
         return is_beyond(column) or (check is not None and pc.all(check(column), min_count=0).as_py() is False)
 
@@ -296,7 +300,8 @@ def _is_trimmed(arrow_type: Any) -> bool:
 
 def _is_bounded(arrow_type: Any) -> bool:
     """Return True if Arrow's reader accepts values of this type that do not fit it."""
-    return bool(pa.types.is_floating(arrow_type) or pa.types.is_decimal(arrow_type))
+    types = pa.types
+    return any(rule(arrow_type) for rule in (types.is_floating, types.is_decimal, types.is_signed_integer))
 
 
 def _text_of(column: Any) -> Callable[[int], bytes | str]:

@@ -46,8 +46,8 @@ _SHORT: Final = {"delimiter", "fields"}
 """DBToaster's names for the field delimiter of csv."""
 _WITHOUT_PATHS: Final = ("csv", "native", "itch")
 """Formats whose fields are found without paths."""
-_IGNORED: Final = ("schema", "eventtype")
-"""Options of DBToaster's adaptors that repeat the declaration."""
+_IGNORED: Final = "schema"
+"""Option of DBToaster's adaptors that repeats the declaration."""
 _WRITTEN: Final[dict[ColumnType, tuple[str, ...]]] = {
     "int64": ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"),
     "int128": ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
@@ -170,8 +170,8 @@ def stream_schema(
             f"expected no path.{min(paths)} for {options.stream}, as {declaration.adaptor} has no paths, was "
             f"{paths[min(paths)]}"
         )
-    for name in _IGNORED:
-        options.text(name)
+    options.text(_IGNORED)
+    options.choice("eventtype", "insert")  # DBToaster's adaptors can also read a file of deletions
     try:
         format_ = _format(declaration, options)
         schema = row_schema(

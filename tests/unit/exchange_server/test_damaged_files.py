@@ -246,6 +246,78 @@ def test_trades_of_another_instrument_are_bad(tmp_path: Path, logged: list[str])
     assert several.errors == 1
 
 
+def test_a_bad_line_of_a_table_has_its_own_number(tmp_path: Path, logged: list[str]) -> None:
+    """Behind blank lines, and behind lines with too few fields, which are bad themselves like all bad lines."""
+    good, other = "x,BTC,{0},{0},false,bid,{0},9", "x,ETH,9,9,false,bid,9,9"
+    depth = table(tmp_path / "d.csv", DEPTH_HEADER, good.format(5), "", other, "x,BTC", good.format(7), other)
+    trades = table(tmp_path / "t.csv", TRADES_HEADER, "x,BTC,5,5,1,buy,5,1", "", "x,ETH,9,9,1,buy,5,1")
+    bars = table(tmp_path / "b.csv", BARS_HEADER, "1,5,5,5,5,5", "", "1,2", "", "2,0,5,5,5,5", "3,5,5,5,5,5")
+    for form, path, lines, records in (
+        ("depth", depth, {3, 4, 5, 7}, 2),
+        ("trades", trades, {3, 4}, 4),
+        ("bars", bars, {3, 4, 5, 6}, 46),
+    ):
+        logged.clear()
+        loader = open_recording(form, path, ["R"])  # type: ignore[arg-type]
+        assert len(list(loader.records())) == records, form
+        assert {int(text.split(f"{path} line ")[1].split(":")[0]) for text in logged} == lines
+        assert loader.errors == len(lines)
+
+
+def test_a_table_is_read_past_a_bad_byte(tmp_path: Path, logged: list[str]) -> None:
+    """Only the row that has it cannot be used."""
+    rows = [f"x,BTC,{time},{time},false,bid,{time},9".encode() for time in (5, 6, 7)]
+    path = tmp_path / "d.csv"
+    bad = [rows[1].replace(b"bid", b"\xffid"), b"\xff,1", rows[1].replace(b"BTC", "BTC€".encode())]
+    path.write_bytes(b"\n".join([DEPTH_HEADER.encode(), rows[0], *bad, rows[2], b""]))
+    loader = open_recording("depth", path, ["R"])
+    assert [record.time_ns for record in loader.records()] == [5_000, 7_000]
+    assert [text.removeprefix(f"replay: {path} ")[:80] for text in sorted(logged)] == [
+        "line 3: expected side out of bid, ask, b, a, buy, sell, was '\ufffdid'",
+        "line 4: expected 8 fields, was 2 in b'\\xff,1'",
+        "line 5: expected one instrument in a file, BTC, was BTC€",
+    ]
+
+
+@pytest.mark.parametrize("place", range(8))
+def test_a_quote_without_an_end_spoils_one_line(tmp_path: Path, logged: list[str], place: int) -> None:
+    """Quotes around values are no part of them."""
+    lines = [["x", "BTC", f"{n}", f"{n}", "false", "bid", f"{n}", "9"] for n in range(1, 9)]
+    path = table(tmp_path / "d.csv", DEPTH_HEADER, *map(",".join, lines))
+    plain = list(open_recording("depth", path, ["R"]).records())
+    quoted = [",".join(f'"{field}"' for field in line) for line in (DEPTH_HEADER.split(","), *lines)]
+    assert list(open_recording("depth", table(tmp_path / "q.csv", *quoted), ["R"]).records()) == plain
+    lines[3][place] = f'"{lines[3][place]}'
+    loader = open_recording("depth", table(tmp_path / "d.csv", DEPTH_HEADER, *map(",".join, lines)), ["R"])
+    is_read = place in (0, 2)  # columns that are not used
+    assert [record.time_ns for record in loader.records()] == [n * 1_000 for n in range(1, 9) if n != 4 or is_read]
+    assert loader.errors == len([text for text in logged if f"{path} line 5: expected " in text]) == (not is_read)
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_a_timestamp_has_the_unit_of_its_column(tmp_path: Path, logged: list[str], unit: Any) -> None:
+    """Whatever its year: in 1970 its number alone could be one of another unit; another year is bad."""
+    unit_ns = {"s": 10**9, "ms": 10**6, "us": 1_000, "ns": 1}[unit]
+    numbers = [0, 3, 86_400, (2**63 - 1) // (1_000 if unit == "s" else 1), -1]  # Parquet has milliseconds, not seconds
+    times = pa.array(numbers, pa.timestamp(unit))
+    one, texts = pa.array([1.0] * len(numbers)), pa.array(["set", "set", "set", "set", "set"])
+    depth = pa.table(
+        {"timestamp": times, "update_type": texts, "side": ["b"] * 5, "price": one, "qty": [1, 2, 3, 4, 5]}
+    )
+    trades = pa.table({"time": times, "is_buyer_maker": [True] * 5, "price": one, "qty": one})
+    bars = pa.table({"timestamp": times, "open": one, "high": one, "low": one, "close": one, "volume": one})
+    for form, rows in (("depth", depth), ("trades", trades), ("bars", bars)):
+        logged.clear()
+        path = tmp_path / f"{form}.parquet"
+        parquet.write_table(rows, path)
+        loader = open_recording(form, path, ["R"])  # type: ignore[arg-type]
+        begins = {record.time_ns for record in loader.records()}
+        expected = {number * unit_ns for number in numbers if 0 <= number * unit_ns < 7_258_118_400 * 10**9}
+        assert expected <= begins, form
+        assert loader.errors == len(numbers) - len(expected)
+        assert [text for text in logged if f"{path} row 5: expected a time from 1970 to 2199, was '-1" in text]
+
+
 def test_a_column_of_two_columns_is_refused(tmp_path: Path) -> None:
     """It would be one of them, without a word."""
     path = table(tmp_path / "d.csv", f"{DEPTH_HEADER},price", "x,BTC,5,5,false,bid,100,9,7")

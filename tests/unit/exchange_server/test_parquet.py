@@ -143,7 +143,7 @@ def test_text_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
         read_info(described)
     parquet.write_table(pa.table({"price": strings}), table)
     with pytest.raises(ReplayFileError, match="expected a readable table"):
-        list(table_rows(table, ("price",)))
+        list(table_rows(table, ("price",), lambda number, error: None))
     write_parquet(names, Given([Record(1, 1, 1, 1, "B", 1, 1, "A")]), INFO)
     names.write_bytes(names.read_bytes().replace(b"B/..", b"B/.\xff"))
     with pytest.raises(ReplayFileError, match="expected a readable recording"):

@@ -43,6 +43,24 @@ def test_functions_give_what_dbtoaster_gives(call: str, mode: Mode, expected: ob
     assert found == (pytest.approx(expected) if isinstance(expected, float) else expected)
 
 
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ("CAST_STRING(SUBSTRING(symbol, 0, 2))", "AC"),
+        ("REGEXP_MATCH('^C$', SUBSTRING(CAST_STRING(symbol), 1, 1))", 1),
+        ("SUBSTRING(symbol, LISTMAX(0, LISTMIN(price, 1)), 1)", "C"),
+        (
+            "VEC_LENGTH(CAST_FLOAT('2'), LISTMAX(1, price), CAST_FLOAT(SUBSTRING(CAST_STRING(10 * price + 6), 1, 1)))",
+            7.0,
+        ),
+        ("CAST_FLOAT(CAST_STRING(LISTMAX(1, price)))", 3.0),
+    ],
+)
+def test_functions_are_arguments_of_functions(call: str, expected: object) -> None:
+    """Each means the same inside another one."""
+    assert answer(f"SELECT {call} AS x FROM trades", "dbtoaster") == [(expected,)]
+
+
 @pytest.mark.parametrize("mode", ["sql", "dbtoaster"])
 def test_in_list_and_listmax_are_incremental(mode: Mode) -> None:
     """They are IN and GREATEST; a string that contains the words is left as it is."""

@@ -51,6 +51,19 @@ def test_csv_as_it_is_written_in_the_wild(tail: str, options: dict[str, str], tm
     )
 
 
+@pytest.mark.parametrize("adaptor", ["csv", "csv ()", "csv (header := 'yes')"])
+def test_a_declaration_needs_no_semicolon(adaptor: str, tmp_path: Path) -> None:
+    """Before the word of another statement, which is not lost."""
+    source = f"(a INT) FROM FILE 'x' LINE DELIMITED {adaptor}"
+    text = f"CREATE STREAM r{source}\nCREATE TABLE s{source}\nSELECT a FROM r; "
+    text += f"CREATE STREAM t{source} WITH w AS (SELECT 1) SELECT 2;"
+    (tmp_path / "other.sql").write_text(f"CREATE STREAM u{source}\nINCLUDE 'third.sql'")
+    (tmp_path / "third.sql").write_text("SELECT 3")
+    read = script(f"{text} INCLUDE 'other.sql'", tmp_path)
+    assert [stream.name for stream in read.streams] == ["r", "s", "t", "u"]
+    assert [view.sql for view in read.selects] == ["SELECT 3", "SELECT a FROM r", "WITH w AS (SELECT 1) SELECT 2"]
+
+
 def test_types() -> None:
     names = ("BIGINT", "FLOAT", "DOUBLE", "REAL", "DECIMAL", "DATE", "STRING", "CHAR(3)", "TIMESTAMP", "BOOLEAN")
     columns = ", ".join(f"c{number} {name}" for number, name in enumerate(names))

@@ -168,6 +168,18 @@ def test_days_that_there_are(days: str) -> None:
     ] == wanted * 3
 
 
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+@pytest.mark.parametrize("trim", [False, True])
+def test_hexadecimal_digits_are_no_bits_of_a_sign(bits: int, trim: bool) -> None:
+    """Row 21: beyond the greatest value of a signed type they are malformed, beside negative numbers as well."""
+    most, digits = 2 ** (bits - 1) - 1, bits // 4
+    texts = [f"0x{most:x}", f"0X{most + 1:X}", f" 0x{2 * most + 1:x}", f"0x{2 * most + 2:x}", f"-{most}", "0x0", "-0"]
+    wanted = [most, BAD, BAD, BAD, -most, 0, 0]
+    for padding in (0, 100):
+        assert values(f"int{bits}", texts + ["7"] * padding, trim=trim) == wanted + [7] * padding
+    assert values(f"uint{bits}", [f"0x{'f' * digits}", f"0x1{'0' * digits}"], trim=trim) == [2**bits - 1, BAD]
+
+
 WORST = [
     ("int64", "9" * 30, "7"),
     ("uint8", "0x1FF", "0xff"),

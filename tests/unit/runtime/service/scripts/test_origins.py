@@ -159,6 +159,7 @@ def test_types_may_be_narrower_in_the_input(tmp_path: Path) -> None:
     [
         (AB + "csv (colour := 'red')", "expected options out of "),
         (AB + "csv (quoting := 'maybe')", "expected yes or no for quoting of csv, was 'maybe'"),
+        (AB + "csv (eventtype := 'delete')", "expected eventtype := 'insert' for r, was delete"),
         (AB + "csv (malformed := 'null')", "expected malformed := 'dead_letter' or 'skip' or 'fail' for r, was null"),
         (AB + "csv (tuple_bytes := 'many')", "expected tuple_bytes := a whole number from 1 to 1000000000000000000"),
         (AB + f"csv (tuple_bytes := '{'9' * 5_000}')", "for r, was 999"),
