@@ -16,6 +16,7 @@ the command line override it. The table of a group with a default command may ha
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import tomllib
@@ -23,7 +24,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TextIO
 
 import click
 from click.shell_completion import get_completion_class
@@ -221,6 +222,7 @@ class _Root(LazyGroup):
         self._role = ""
         if not kwargs.pop("standalone_mode", True):
             return run(*args, standalone_mode=False, **kwargs)
+        _escape_unencodable(sys.stdout)
         try:
             result = run(*args, standalone_mode=False, **{**kwargs, "prog_name": "deltabook"})
         except click.exceptions.NoArgsIsHelpError as error:
@@ -237,6 +239,14 @@ class _Root(LazyGroup):
         except Exception as error:  # noqa: BLE001 - the outermost frame: a person reads a line, not a traceback
             _fail(one_line(error), error, role=self._role)
         sys.exit(result if isinstance(result, int) else 0)
+
+
+def _escape_unencodable(output: TextIO) -> None:
+    """Make standard output write a character that its encoding lacks as an escape, such as ``\\xd7`` for a
+    multiplication sign, as standard error does: a sign in a table is no reason to fail.
+    """
+    if isinstance(output, io.TextIOWrapper) and output.errors == "strict":
+        output.reconfigure(errors="backslashreplace")
 
 
 def _with_help(error: click.UsageError) -> str:

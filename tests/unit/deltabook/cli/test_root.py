@@ -216,6 +216,13 @@ def test_a_run_id_that_would_break_a_line_or_a_path_is_refused(invoke: Invoke, r
     assert (result.exit_code, "expected a run id" in result.output) == (2, True)
 
 
+@pytest.mark.usefixtures("invoke")
+def test_a_sign_that_the_output_lacks_is_an_escape() -> None:
+    """Tables and JSON have signs that a terminal with an old encoding, or a pipe to one, cannot show."""
+    done = CliRunner(charset="latin-1").invoke(main, ["exchange", "serve", "--view", "×–"])
+    assert (done.exit_code, done.stdout_bytes) == (0, b"1 \xd7\\u2013\n")
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
 def test_the_script_is_read_by_the_next_shell(tmp_path: Path, shell: str) -> None:
     start = tmp_path / f".{shell}rc"
