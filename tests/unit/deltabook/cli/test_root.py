@@ -259,10 +259,16 @@ def test_the_option_finds_the_shell_and_writes_for_it(tmp_path: Path) -> None:
         (["algo"], "st", {"status"}),
         (["demo"], "--cha", {"--chaos"}),
         (["new"], "", {"strategy", "view"}),
+        (["exchange"], "acc", {"accounts"}),
+        (["exchange", "accounts"], "", {"cancel", "kill", "list", "revive"}),
+        (["exchange", "accounts", "kill"], "--ca", {"--ca-file"}),
+        (["exchange"], "--itch", {"--itch-port"}),
+        (["exchange"], "--he", {"--help"}),
+        (["exchange", "--dir", "x"], "--itch", {"--itch-port"}),
     ],
 )
 def test_commands_and_options_are_completed(words: list[str], begun: str, found: set[str]) -> None:
-    """Sub-commands that are loaded when they are named are known all the same."""
+    """Sub-commands that are loaded when they are named are known all the same, and so are those beside a default."""
     complete = ShellComplete(main, {}, "deltabook", "_DELTABOOK_COMPLETE")
     assert {item.value for item in complete.get_completions(words, begun)} == found
 
