@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
 import tomllib
 import traceback
@@ -59,7 +60,8 @@ def install_completion(command: click.Command, shell: str, environ: Mapping[str,
     if shell == "fish":  # fish reads its folder by itself
         return [script]
     start = home / f".{shell}rc"
-    line = f'. "{script}"  # completion of deltabook\n'
+    quoted = re.sub(r'(["$\\`])', r"\\\1", str(script))
+    line = f'. "{quoted}"  # completion of deltabook\n'
     known = start.read_text(encoding="utf-8") if start.exists() else ""
     if line in known:
         return [script]

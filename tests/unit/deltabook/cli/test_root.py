@@ -236,6 +236,15 @@ def test_the_script_is_read_by_the_next_shell(tmp_path: Path, shell: str) -> Non
     assert start.read_text().count("completion of deltabook") == 1
 
 
+def test_a_folder_with_signs_of_the_shell_is_read(tmp_path: Path) -> None:
+    """The line in the start file names the script, whatever the shell would make of its path."""
+    folder = tmp_path / 'a $HOME `b` "c" \\d'
+    script, start = install_completion(main, "bash", {"HOME": str(tmp_path), "XDG_DATA_HOME": str(folder)})
+    script.write_text("echo it is read")
+    done = subprocess.run(["bash", str(start)], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("it is read\n", "")
+
+
 def test_fish_reads_its_own_folder(tmp_path: Path) -> None:
     script = tmp_path / ".config" / "fish" / "completions" / "deltabook.fish"
     assert install_completion(main, "fish", {"HOME": str(tmp_path)}) == [script]
