@@ -107,10 +107,9 @@ def _defaults(
         elif name in former:
             raise ConfigFileError(f"expected {where + former[name]!r}, was {where + key!r}, its name up to version 0.1")
         else:
-            raise ConfigFileError(
-                f"expected one of {', '.join(sorted(known))} or a command's table, was {where + key!r}"
-                f"{did_you_mean(name, known)}"
-            )
+            expected = [f"one of {', '.join(sorted(known))}"] if known else []
+            expected += ["a command's table"] if isinstance(command, click.Group) else []
+            raise ConfigFileError(f"expected {' or '.join(expected)}, was {where + key!r}{did_you_mean(name, known)}")
     return defaults
 
 
@@ -211,6 +210,8 @@ class _Root(LazyGroup):
 
     _role = ""
     """Name of the running sub-command, if it is a long-running process of the system."""
+    is_debug = False
+    """True if errors are shown with their traceback."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -222,6 +223,7 @@ class _Root(LazyGroup):
     def main(self, *args: Any, **kwargs: Any) -> Any:
         run: Callable[..., Any] = super().main
         self._role = ""
+        self.is_debug = "--debug" in sys.argv  # for errors that come before the options are read
         if not kwargs.pop("standalone_mode", True):
             return run(*args, standalone_mode=False, **kwargs)
         _escape_unencodable(sys.stdout)
@@ -231,16 +233,22 @@ class _Root(LazyGroup):
             error.show()
             sys.exit(2)
         except click.UsageError as error:
-            _fail(_with_help(error), error, role="", code=2)
+            self._fail(_with_help(error), error, code=2)
         except click.ClickException as error:
-            _fail(error.format_message(), error, role="")
+            self._fail(error.format_message(), error)
         except OptionError as error:
-            _fail(one_line(error), error, role=self._role, code=2)
+            self._fail(one_line(error), error, role=self._role, code=2)
         except (click.Abort, KeyboardInterrupt):
             sys.exit(130)
         except Exception as error:  # noqa: BLE001 - the outermost frame: a person reads a line, not a traceback
-            _fail(one_line(error), error, role=self._role)
+            self._fail(one_line(error), error, role=self._role)
         sys.exit(result if isinstance(result, int) else 0)
+
+    def _fail(self, reason: str, error: BaseException, *, role: str = "", code: int = 1) -> NoReturn:
+        if self.is_debug:
+            traceback.print_exception(error)
+        click.echo(f"deltabook {role}: failed: {reason}" if role else f"deltabook: error: {reason}", err=True)
+        sys.exit(code)
 
 
 def _escape_unencodable(output: TextIO) -> None:
@@ -257,13 +265,6 @@ def _with_help(error: click.UsageError) -> str:
     if error.ctx is None:
         return text
     return f"{text} (`{error.ctx.command_path} --help` lists commands and options)"
-
-
-def _fail(reason: str, error: BaseException, *, role: str, code: int = 1) -> NoReturn:
-    if "--debug" in sys.argv:
-        traceback.print_exception(error)
-    click.echo(f"deltabook {role}: failed: {reason}" if role else f"deltabook: error: {reason}", err=True)
-    sys.exit(code)
 
 
 def _read_config(context: click.Context, parameter: click.Parameter, value: Path | None) -> Path | None:
@@ -319,6 +320,8 @@ def main(context: click.Context, debug: bool, log_format: str, run_id: str) -> N
     except RunIdError as error:
         raise click.UsageError(str(error)) from None
     context.meta[RUN_ID] = given
+    if isinstance(context.command, _Root):
+        context.command.is_debug |= debug
     if context.invoked_subcommand in _WITHOUT_LOG:
         return
     from deltabook.cli._logging import start_logging

@@ -167,11 +167,28 @@ def test_an_unexpected_error_is_one_line_that_names_debug(invoke: Invoke) -> Non
     assert result.output == "deltabook exchange: failed: unexpected KeyError: 'bids' (--debug shows where)\n"
 
 
-def test_debug_shows_the_traceback(invoke: Invoke) -> None:
-    result = invoke("--debug", "exchange", "serve", "--error", "value")
+@pytest.mark.parametrize(
+    ("flags", "env", "toml"),
+    [(["--debug"], {}, None), ([], {"DELTABOOK_DEBUG": "1"}, None), ([], {}, "debug = true\n")],
+)
+def test_debug_shows_the_traceback(invoke: Invoke, flags: list[str], env: dict[str, str], toml: str | None) -> None:
+    """Wherever the option takes its value from."""
+    result = invoke(*flags, "exchange", "serve", "--error", "value", toml=toml, env=env)
     assert result.exit_code == 1
     assert "Traceback (most recent call last)" in result.output
     assert result.output.splitlines()[-1] == "deltabook exchange: failed: expected a port, was none"
+
+
+@pytest.mark.parametrize(
+    ("toml", "expected"),
+    [
+        ("[exchange]\nresults = 'a:1'\n", "expected a command's table, was 'exchange.results'"),
+        ("[exchange.serve]\nx = 1\n", "expected one of error, http-port, view, was 'exchange.serve.x'"),
+    ],
+)
+def test_a_key_is_compared_with_what_its_table_may_have(invoke: Invoke, toml: str, expected: str) -> None:
+    """The group of this test has no options, and its command has no commands."""
+    assert expected in invoke("exchange", "serve", toml=toml).stderr
 
 
 @pytest.mark.parametrize("arguments", [["nonsense"], ["exchange", "serve", "--nonsense"], ["--nonsense"]])
