@@ -176,6 +176,28 @@ def test_views_that_stand_still_are_said_to(peers: Peers, browser: Browser) -> N
         browser.until("document.getElementById('notice').hidden")
 
 
+def test_a_dialog_says_that_its_rows_are_not_updated(peers: Peers, browser: Browser) -> None:
+    """It covers the notice of the page."""
+    market(peers)
+    peers.strategies = (strategy("sobi", "running"),)
+    with dashboard(peers.address, "--algo", peers.address) as process:
+        browser.open(address(process))
+        browser.until(says("symbol", "ACME"))
+        browser.until("document.querySelectorAll('#strategies tr').length === 1")
+        browser.ask("document.querySelector('#views .row-button').click()")
+        browser.until("document.getElementById('view-rows').rows.length === 1")
+        assert browser.ask("document.getElementById('view-notice').hidden")
+        peers.is_down = True
+        browser.until(says("view-notice", "The runtime does not answer. Books, prices and views are of "))
+        browser.press("Escape")
+        browser.ask("document.querySelector('#strategies .row-button').click()")
+        browser.until(says("strategy-notice", "The strategies do not answer. Their figures are of "))
+        peers.is_down = False
+        browser.until("document.getElementById('strategy-notice').hidden")
+        process.stop()
+        browser.until(says("strategy-notice", "The dashboard does not answer. The page shows the state of "))
+
+
 @pytest.mark.slow
 def test_strategies_have_states_and_their_own_connection(peers: Peers, browser: Browser) -> None:
     states: tuple[StrategyState, ...] = ("running", "waiting", "suspended", "killed", "failed", "stopped")
