@@ -269,6 +269,21 @@ def test_nothing_is_wider_than_the_window(peers: Peers, browser: Browser, width:
         assert browser.ask("document.getElementById('strategy-dialog').getBoundingClientRect().left >= 0")
 
 
+@pytest.mark.parametrize("width", [320, 360])
+def test_no_figure_of_the_book_is_cut_on_a_telephone(peers: Peers, browser: Browser, width: int) -> None:
+    """Five digits of every quantity and total are there, and so are the words above them."""
+    browser.resize(width, 800)
+    peers.keep("best_quote", [("ACME", 99_990, 12_345, 100_010, 23_456)])
+    peers.keep("book_depth", [("ACME", "B", 99_990, 12_345, 21), ("ACME", "S", 100_010, 23_456, 3)])
+    peers.instruments = {"ACME": (Instrument("ACME", "0.01", "1"), "continuous")}
+    with dashboard(peers.address, "--exchange", peers.address) as process:
+        browser.open(address(process))
+        browser.until("document.querySelectorAll('#bids tr')[0]?.cells[1].innerText === '999.90'")
+        cells = "[...document.querySelectorAll('#ladder th, #ladder td')].filter(each => each.cellIndex !== 4)"
+        cut = f"{cells}.filter(each => each.scrollWidth > each.clientWidth).map(each => each.innerText)"
+        assert browser.ask(cut) == []
+
+
 def test_the_token_is_asked_for_and_kept_for_the_tab_alone(tmp_path: Path, peers: Peers, browser: Browser) -> None:
     (tmp_path / "token").write_text(f"{TOKEN}\n")
     market(peers)
