@@ -190,6 +190,8 @@ def one_line(error: BaseException) -> str:
     words = str(error)
     if type(error).__module__ == "builtins" and isinstance(error, OSError) and isinstance(error.filename, str | bytes):
         words = f"expected to use {os.fsdecode(error.filename)}, was {error.strerror}"
+    elif isinstance(error, UnicodeEncodeError) and error.reason == "surrogates not allowed":
+        words = f"expected text in UTF-8, was {ascii(error.object)[:200]}"  # bytes of an argument or of a file's name
     # Bytes of a damaged file may be part of the text.
     text = "".join(
         char if char.isprintable() else char.encode("unicode_escape").decode() for char in " ".join(words.split())

@@ -233,6 +233,13 @@ def test_a_run_id_that_would_break_a_line_or_a_path_is_refused(invoke: Invoke, r
     assert (result.exit_code, "expected a run id" in result.output) == (2, True)
 
 
+def test_an_argument_that_is_not_utf8_is_named() -> None:
+    """The shell hands on the bytes of an old file's name; Python keeps each as a surrogate."""
+    with pytest.raises(UnicodeEncodeError) as caught:
+        "caf\udce9.csv".encode()
+    assert one_line(caught.value) == r"expected text in UTF-8, was 'caf\udce9.csv'"
+
+
 @pytest.mark.usefixtures("invoke")
 def test_a_sign_that_the_output_lacks_is_an_escape() -> None:
     """Tables and JSON have signs that a terminal with an old encoding, or a pipe to one, cannot show."""
