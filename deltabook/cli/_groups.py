@@ -16,6 +16,7 @@ from types import MethodType
 from typing import Any, Final
 
 import click
+from click.shell_completion import CompletionItem
 
 from deltabook.wire.advice import did_you_mean
 
@@ -194,9 +195,23 @@ class LazyGroup(click.Group):
         self.no_args_is_help = not default
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if self.default and (not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names)):
+        if args:
+            names_no_command = args[0].startswith("-") and args[0] not in ctx.help_option_names
+        else:
+            names_no_command = not ctx.resilient_parsing  # a shell completes the next word, which may name any command
+        if self.default and names_no_command:
             args = [self.default, *args]
         return super().parse_args(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the commands and options that begin with ``incomplete``, with the options of the default command."""
+        items = super().shell_complete(ctx, incomplete)
+        default = self.get_command(ctx, self.default) if self.default and incomplete.startswith("-") else None
+        if default is not None:
+            known = {item.value for item in items}
+            of_default = default.shell_complete(click.Context(default, parent=ctx), incomplete)
+            items += [item for item in of_default if item.value not in known]
+        return items
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

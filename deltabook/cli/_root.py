@@ -16,14 +16,16 @@ the command line override it. The table of a group with a default command may ha
 
 from __future__ import annotations
 
+import io
 import os
+import re
 import sys
 import tomllib
 import traceback
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TextIO
 
 import click
 from click.shell_completion import get_completion_class
@@ -58,7 +60,8 @@ def install_completion(command: click.Command, shell: str, environ: Mapping[str,
     if shell == "fish":  # fish reads its folder by itself
         return [script]
     start = home / f".{shell}rc"
-    line = f'. "{script}"  # completion of deltabook\n'
+    quoted = re.sub(r'(["$\\`])', r"\\\1", str(script))
+    line = f'. "{quoted}"  # completion of deltabook\n'
     known = start.read_text(encoding="utf-8") if start.exists() else ""
     if line in known:
         return [script]
@@ -104,10 +107,9 @@ def _defaults(
         elif name in former:
             raise ConfigFileError(f"expected {where + former[name]!r}, was {where + key!r}, its name up to version 0.1")
         else:
-            raise ConfigFileError(
-                f"expected one of {', '.join(sorted(known))} or a command's table, was {where + key!r}"
-                f"{did_you_mean(name, known)}"
-            )
+            expected = [f"one of {', '.join(sorted(known))}"] if known else []
+            expected += ["a command's table"] if isinstance(command, click.Group) else []
+            raise ConfigFileError(f"expected {' or '.join(expected)}, was {where + key!r}{did_you_mean(name, known)}")
     return defaults
 
 
@@ -188,6 +190,8 @@ def one_line(error: BaseException) -> str:
     words = str(error)
     if type(error).__module__ == "builtins" and isinstance(error, OSError) and isinstance(error.filename, str | bytes):
         words = f"expected to use {os.fsdecode(error.filename)}, was {error.strerror}"
+    elif isinstance(error, UnicodeEncodeError) and error.reason == "surrogates not allowed":
+        words = f"expected text in UTF-8, was {ascii(error.object)[:200]}"  # bytes of an argument or of a file's name
     # Bytes of a damaged file may be part of the text.
     text = "".join(
         char if char.isprintable() else char.encode("unicode_escape").decode() for char in " ".join(words.split())
@@ -208,6 +212,8 @@ class _Root(LazyGroup):
 
     _role = ""
     """Name of the running sub-command, if it is a long-running process of the system."""
+    is_debug = False
+    """True if errors are shown with their traceback."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -219,24 +225,40 @@ class _Root(LazyGroup):
     def main(self, *args: Any, **kwargs: Any) -> Any:
         run: Callable[..., Any] = super().main
         self._role = ""
+        self.is_debug = "--debug" in sys.argv  # for errors that come before the options are read
         if not kwargs.pop("standalone_mode", True):
             return run(*args, standalone_mode=False, **kwargs)
+        _escape_unencodable(sys.stdout)
         try:
             result = run(*args, standalone_mode=False, **{**kwargs, "prog_name": "deltabook"})
         except click.exceptions.NoArgsIsHelpError as error:
             error.show()
             sys.exit(2)
         except click.UsageError as error:
-            _fail(_with_help(error), error, role="", code=2)
+            self._fail(_with_help(error), error, code=2)
         except click.ClickException as error:
-            _fail(error.format_message(), error, role="")
+            self._fail(error.format_message(), error)
         except OptionError as error:
-            _fail(one_line(error), error, role=self._role, code=2)
+            self._fail(one_line(error), error, role=self._role, code=2)
         except (click.Abort, KeyboardInterrupt):
             sys.exit(130)
         except Exception as error:  # noqa: BLE001 - the outermost frame: a person reads a line, not a traceback
-            _fail(one_line(error), error, role=self._role)
+            self._fail(one_line(error), error, role=self._role)
         sys.exit(result if isinstance(result, int) else 0)
+
+    def _fail(self, reason: str, error: BaseException, *, role: str = "", code: int = 1) -> NoReturn:
+        if self.is_debug:
+            traceback.print_exception(error)
+        click.echo(f"deltabook {role}: failed: {reason}" if role else f"deltabook: error: {reason}", err=True)
+        sys.exit(code)
+
+
+def _escape_unencodable(output: TextIO) -> None:
+    """Make standard output write a character that its encoding lacks as an escape, such as ``\\xd7`` for a
+    multiplication sign, as standard error does: a sign in a table is no reason to fail.
+    """
+    if isinstance(output, io.TextIOWrapper) and output.errors == "strict":
+        output.reconfigure(errors="backslashreplace")
 
 
 def _with_help(error: click.UsageError) -> str:
@@ -245,13 +267,6 @@ def _with_help(error: click.UsageError) -> str:
     if error.ctx is None:
         return text
     return f"{text} (`{error.ctx.command_path} --help` lists commands and options)"
-
-
-def _fail(reason: str, error: BaseException, *, role: str, code: int = 1) -> NoReturn:
-    if "--debug" in sys.argv:
-        traceback.print_exception(error)
-    click.echo(f"deltabook {role}: failed: {reason}" if role else f"deltabook: error: {reason}", err=True)
-    sys.exit(code)
 
 
 def _read_config(context: click.Context, parameter: click.Parameter, value: Path | None) -> Path | None:
@@ -307,6 +322,8 @@ def main(context: click.Context, debug: bool, log_format: str, run_id: str) -> N
     except RunIdError as error:
         raise click.UsageError(str(error)) from None
     context.meta[RUN_ID] = given
+    if isinstance(context.command, _Root):
+        context.command.is_debug |= debug
     if context.invoked_subcommand in _WITHOUT_LOG:
         return
     from deltabook.cli._logging import start_logging

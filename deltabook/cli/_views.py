@@ -10,6 +10,7 @@ import time
 import urllib.parse
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from functools import partial
 from typing import Any, Final, Literal
@@ -252,14 +253,19 @@ def show_view(results: ResultsPort, name: str, as_json: bool, most: int) -> None
     path = f"{VIEWS_PATH}/{urllib.parse.quote(view['name'], safe='')}/cursor"
     cursor = msgspec.json.decode(results.ask("POST", path, wanted), type=Cursor)
     where = f"{CURSORS_PATH}/{urllib.parse.quote(cursor.id, safe='')}"
+    rows: list[list[Any]] = []
     try:
         pages = _pages(results, where, cursor, most or cursor.rows)
         if as_json:
             _write_json(view, cursor, pages)
         else:
-            _write_table(view, cursor, pages)
+            rows = [row for page in pages for row in json.loads(page, parse_float=Decimal)]
     finally:
-        results.ask("DELETE", where)
+        # The runtime has closed the cursor itself if the reader of the output was slow; no row is missing then.
+        with suppress(ConfigFileError):
+            results.ask("DELETE", where)
+    if not as_json:
+        _write_table(view, cursor, rows)
 
 
 def _pages(results: ResultsPort, where: str, cursor: Cursor, most: int) -> Iterator[bytes]:
@@ -290,8 +296,7 @@ def _write_json(view: dict[str, Any], cursor: Cursor, pages: Iterator[bytes]) ->
     sys.stdout.flush()
 
 
-def _write_table(view: dict[str, Any], cursor: Cursor, pages: Iterator[bytes]) -> None:
-    rows = [row for page in pages for row in json.loads(page, parse_float=Decimal)]
+def _write_table(view: dict[str, Any], cursor: Cursor, rows: list[list[Any]]) -> None:
     step = f" step {cursor.step}" if cursor.step else ""
     columns = msgspec.convert(view["columns"], tuple[Column, ...])
     _print_table(f"{view['name']} ({view['class']}, epoch {cursor.epoch}{step})", columns, rows)

@@ -176,6 +176,28 @@ def test_views_that_stand_still_are_said_to(peers: Peers, browser: Browser) -> N
         browser.until("document.getElementById('notice').hidden")
 
 
+def test_a_dialog_says_that_its_rows_are_not_updated(peers: Peers, browser: Browser) -> None:
+    """It covers the notice of the page."""
+    market(peers)
+    peers.strategies = (strategy("sobi", "running"),)
+    with dashboard(peers.address, "--algo", peers.address) as process:
+        browser.open(address(process))
+        browser.until(says("symbol", "ACME"))
+        browser.until("document.querySelectorAll('#strategies tr').length === 1")
+        browser.ask("document.querySelector('#views .row-button').click()")
+        browser.until("document.getElementById('view-rows').rows.length === 1")
+        assert browser.ask("document.getElementById('view-notice').hidden")
+        peers.is_down = True
+        browser.until(says("view-notice", "The runtime does not answer. Books, prices and views are of "))
+        browser.press("Escape")
+        browser.ask("document.querySelector('#strategies .row-button').click()")
+        browser.until(says("strategy-notice", "The strategies do not answer. Their figures are of "))
+        peers.is_down = False
+        browser.until("document.getElementById('strategy-notice').hidden")
+        process.stop()
+        browser.until(says("strategy-notice", "The dashboard does not answer. The page shows the state of "))
+
+
 @pytest.mark.slow
 def test_strategies_have_states_and_their_own_connection(peers: Peers, browser: Browser) -> None:
     states: tuple[StrategyState, ...] = ("running", "waiting", "suspended", "killed", "failed", "stopped")
@@ -245,6 +267,21 @@ def test_nothing_is_wider_than_the_window(peers: Peers, browser: Browser, width:
         assert browser.ask(panels)
         browser.ask("document.querySelector('#strategies .row-button').click()")
         assert browser.ask("document.getElementById('strategy-dialog').getBoundingClientRect().left >= 0")
+
+
+@pytest.mark.parametrize("width", [320, 360])
+def test_no_figure_of_the_book_is_cut_on_a_telephone(peers: Peers, browser: Browser, width: int) -> None:
+    """Five digits of every quantity and total are there, and so are the words above them."""
+    browser.resize(width, 800)
+    peers.keep("best_quote", [("ACME", 99_990, 12_345, 100_010, 23_456)])
+    peers.keep("book_depth", [("ACME", "B", 99_990, 12_345, 21), ("ACME", "S", 100_010, 23_456, 3)])
+    peers.instruments = {"ACME": (Instrument("ACME", "0.01", "1"), "continuous")}
+    with dashboard(peers.address, "--exchange", peers.address) as process:
+        browser.open(address(process))
+        browser.until("document.querySelectorAll('#bids tr')[0]?.cells[1].innerText === '999.90'")
+        cells = "[...document.querySelectorAll('#ladder th, #ladder td')].filter(each => each.cellIndex !== 4)"
+        cut = f"{cells}.filter(each => each.scrollWidth > each.clientWidth).map(each => each.innerText)"
+        assert browser.ask(cut) == []
 
 
 def test_the_token_is_asked_for_and_kept_for_the_tab_alone(tmp_path: Path, peers: Peers, browser: Browser) -> None:

@@ -166,29 +166,30 @@ const tried = ({ address, words }) => `${address} is tried again${words ? `: ${w
 
 function drawNotice(reason) {
   const { results, algo } = all.values.links ?? {};
-  let title = "";
-  let words = "";
-  const isLost = document.body.dataset.state === "lost";
-  if (isLost) {
-    title = "The dashboard does not answer";
-    words = `The page shows the state of ${clock(lostSince)} UTC. ${reason ? `Reason: ${reason}. ` : ""}It is tried again.`;
-  } else if (document.body.dataset.state === "live" && results?.state === "lost") {
-    title = "The runtime does not answer";
-    words = `Books, prices and views are of ${clock(results.since_ms)} UTC. ${tried(results)}`;
-  } else if (document.body.dataset.state === "live" && results?.state === "stale") {
-    title = "The runtime's views are not updated";
-    words = `They are of ${clock(results.since_ms)} UTC. ${results.words}`;
-  } else if (document.body.dataset.state === "live" && algo?.state === "lost") {
-    title = "The strategies do not answer";
-    words = `Their figures are of ${clock(algo.since_ms)} UTC. Whether they trade is not known. ${tried(algo)}`;
-  } else if (document.body.dataset.state === "live" && all.values.engine?.spark === "starting") {
-    title = "Spark is starting, usually 20 s";
-    words = "Views of its lane follow; all others are there.";
+  const { state } = document.body.dataset;
+  const ofDashboard = [];
+  const ofViews = [];
+  const ofStrategies = [];
+  const ofSpark = [];
+  if (state === "lost") {
+    ofDashboard.push(["The dashboard does not answer", `The page shows the state of ${clock(lostSince)} UTC. ${reason ? `Reason: ${reason}. ` : ""}It is tried again.`]);
+  } else if (state === "live") {
+    if (results?.state === "lost") ofViews.push(["The runtime does not answer", `Books, prices and views are of ${clock(results.since_ms)} UTC. ${tried(results)}`]);
+    if (results?.state === "stale") ofViews.push(["The runtime's views are not updated", `They are of ${clock(results.since_ms)} UTC. ${results.words}`]);
+    if (algo?.state === "lost") ofStrategies.push(["The strategies do not answer", `Their figures are of ${clock(algo.since_ms)} UTC. Whether they trade is not known. ${tried(algo)}`]);
+    if (all.values.engine?.spark === "starting") ofSpark.push(["Spark is starting, usually 20 s", "Views of its lane follow; all others are there."]);
   }
+  const [title, words] = [...ofDashboard, ...ofViews, ...ofStrategies, ...ofSpark][0] ?? ["", ""];
   at("notice").hidden = !title;
-  at("retry").hidden = !isLost;
+  at("retry").hidden = state !== "lost";
   write(at("notice-title"), title);
   write(at("notice-words"), words);
+  // An open dialog covers the notice of the page, and shows figures that may be old too.
+  for (const [id, notices] of [["view-notice", ofViews], ["strategy-notice", ofStrategies]]) {
+    const [first] = [...ofDashboard, ...notices];
+    at(id).hidden = !first;
+    write(at(id), first ? `${first[0]}. ${first[1]}` : "");
+  }
 }
 
 function empty(id, words, command = "") {

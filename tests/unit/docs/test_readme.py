@@ -68,8 +68,8 @@ def test_every_target_is_made(target: str) -> None:
     assert re.search(rf"^{re.escape(target)}:.* ## ", (ROOT / "Makefile").read_text(), re.MULTILINE)
 
 
-@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: " ".join(words[:2]))
-def test_every_option_of_a_command_is_one_of_its(words: list[str]) -> None:
+def command_of(words: list[str]) -> click.Command:
+    """Return the command that the words of a line select; the first word is the name of a command or group."""
     at: click.Command = main
     left = list(words)
     while isinstance(at, click.Group):
@@ -79,8 +79,38 @@ def test_every_option_of_a_command_is_one_of_its(words: list[str]) -> None:
         found = at.get_command(click.Context(main), name)
         assert found is not None, name
         at = found
+    return at
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: " ".join(words[:2]))
+def test_every_option_of_a_command_is_one_of_its(words: list[str]) -> None:
+    at = command_of(words)
     options = {option for parameter in at.params for option in parameter.opts}
-    assert {word for word in left if word.startswith("--")} <= options
+    assert {word for word in words if word.startswith("--")} <= options
+
+
+def shell_lines(page: Path) -> list[str]:
+    """Return the command lines of a page's shell blocks, each without what a pipe or `&` connects it to."""
+    blocks = re.findall(r"^```(?:sh|console)\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    return [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: page.stem)
+def test_commands_of_a_page_have_what_they_require(page: Path) -> None:
+    """A reader who copies a command is not told that an option is missing; `…` stands for options left out."""
+    lacking = []
+    for line in shell_lines(page):
+        words = shlex.split(line, comments=True)
+        if not words or words[0] not in {"deltabook", ".venv/bin/deltabook"} or "…" in words:
+            continue
+        given = {word.partition("=")[0] for word in words if word.startswith("--")}
+        first = min(words.index(name) for name in main.list_commands(click.Context(main)) if name in words)
+        required = [
+            each for each in command_of(words[first:]).params if isinstance(each, click.Option) and each.required
+        ]
+        if any(not given & set(option.opts) for option in required):
+            lacking.append(line)
+    assert not lacking
 
 
 @pytest.mark.parametrize("number", range(len(PROGRAMS)))

@@ -23,6 +23,8 @@ class Service:
     def __init__(self) -> None:
         self.asked: list[tuple[str, str, Any]] = []
         self.status, self.answer = 200, json.dumps({"epoch": 7, "version": 9, "views": [VIEW]})
+        self.statuses: dict[str, int] = {}
+        """Status of an answer, by path; else it is ``status``."""
         self.answers: dict[str, str] = {}
         """To what is asked with a method other than GET, by path; else the answer is ``answer``."""
         self.pages: dict[str, str | bytes] = {
@@ -37,7 +39,7 @@ class Service:
                 service.asked.append((self.command, self.path, json.loads(body) if body else None))
                 changed = service.answers.get(self.path, service.answer)
                 answer = service.pages.get(self.path, "") if self.command == "GET" else changed
-                self.send_response(service.status)
+                self.send_response(service.statuses.get(self.path, service.status))
                 self.end_headers()
                 self.wfile.write(answer.encode() if isinstance(answer, str) else answer)
 

@@ -69,6 +69,16 @@ def test_they_are_fetched_page_by_page_and_the_cursor_is_closed(service: Service
 
 
 @pytest.mark.usefixtures("rows")
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_all_rows_are_success_though_the_cursor_expired(service: Service, form: tuple[str, ...]) -> None:
+    """A pager, or the drawing of a long table, may take longer than the runtime keeps an unused cursor."""
+    service.statuses["/v1/cursors/c%201"] = 410
+    service.answers["/v1/cursors/c%201"] = '{"error": "expected an open cursor, was c 1: it was not used for 60 s"}'
+    code, out, error = run("show", "v", *form, "--results", service.address)
+    assert (code, error, '"e"' in out or " e " in out) == (0, "", True)
+
+
+@pytest.mark.usefixtures("rows")
 @pytest.mark.parametrize(("most", "last"), [(1, "x"), (3, "c"), (4, "d")])
 def test_no_more_are_fetched_than_are_wanted(service: Service, most: int, last: str) -> None:
     code, out, _ = run("show", "v", "--rows", str(most), "--results", service.address)

@@ -167,11 +167,28 @@ def test_an_unexpected_error_is_one_line_that_names_debug(invoke: Invoke) -> Non
     assert result.output == "deltabook exchange: failed: unexpected KeyError: 'bids' (--debug shows where)\n"
 
 
-def test_debug_shows_the_traceback(invoke: Invoke) -> None:
-    result = invoke("--debug", "exchange", "serve", "--error", "value")
+@pytest.mark.parametrize(
+    ("flags", "env", "toml"),
+    [(["--debug"], {}, None), ([], {"DELTABOOK_DEBUG": "1"}, None), ([], {}, "debug = true\n")],
+)
+def test_debug_shows_the_traceback(invoke: Invoke, flags: list[str], env: dict[str, str], toml: str | None) -> None:
+    """Wherever the option takes its value from."""
+    result = invoke(*flags, "exchange", "serve", "--error", "value", toml=toml, env=env)
     assert result.exit_code == 1
     assert "Traceback (most recent call last)" in result.output
     assert result.output.splitlines()[-1] == "deltabook exchange: failed: expected a port, was none"
+
+
+@pytest.mark.parametrize(
+    ("toml", "expected"),
+    [
+        ("[exchange]\nresults = 'a:1'\n", "expected a command's table, was 'exchange.results'"),
+        ("[exchange.serve]\nx = 1\n", "expected one of error, http-port, view, was 'exchange.serve.x'"),
+    ],
+)
+def test_a_key_is_compared_with_what_its_table_may_have(invoke: Invoke, toml: str, expected: str) -> None:
+    """The group of this test has no options, and its command has no commands."""
+    assert expected in invoke("exchange", "serve", toml=toml).stderr
 
 
 @pytest.mark.parametrize("arguments", [["nonsense"], ["exchange", "serve", "--nonsense"], ["--nonsense"]])
@@ -216,6 +233,20 @@ def test_a_run_id_that_would_break_a_line_or_a_path_is_refused(invoke: Invoke, r
     assert (result.exit_code, "expected a run id" in result.output) == (2, True)
 
 
+def test_an_argument_that_is_not_utf8_is_named() -> None:
+    """The shell hands on the bytes of an old file's name; Python keeps each as a surrogate."""
+    with pytest.raises(UnicodeEncodeError) as caught:
+        "caf\udce9.csv".encode()
+    assert one_line(caught.value) == r"expected text in UTF-8, was 'caf\udce9.csv'"
+
+
+@pytest.mark.usefixtures("invoke")
+def test_a_sign_that_the_output_lacks_is_an_escape() -> None:
+    """Tables and JSON have signs that a terminal with an old encoding, or a pipe to one, cannot show."""
+    done = CliRunner(charset="latin-1").invoke(main, ["exchange", "serve", "--view", "×–"])
+    assert (done.exit_code, done.stdout_bytes) == (0, b"1 \xd7\\u2013\n")
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
 def test_the_script_is_read_by_the_next_shell(tmp_path: Path, shell: str) -> None:
     start = tmp_path / f".{shell}rc"
@@ -227,6 +258,15 @@ def test_the_script_is_read_by_the_next_shell(tmp_path: Path, shell: str) -> Non
     assert f"_DELTABOOK_COMPLETE={shell}_complete" in script.read_text()
     assert install_completion(main, shell, environ) == [script], "the line is there already"
     assert start.read_text().count("completion of deltabook") == 1
+
+
+def test_a_folder_with_signs_of_the_shell_is_read(tmp_path: Path) -> None:
+    """The line in the start file names the script, whatever the shell would make of its path."""
+    folder = tmp_path / 'a $HOME `b` "c" \\d'
+    script, start = install_completion(main, "bash", {"HOME": str(tmp_path), "XDG_DATA_HOME": str(folder)})
+    script.write_text("echo it is read")
+    done = subprocess.run(["bash", str(start)], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("it is read\n", "")
 
 
 def test_fish_reads_its_own_folder(tmp_path: Path) -> None:
@@ -252,10 +292,16 @@ def test_the_option_finds_the_shell_and_writes_for_it(tmp_path: Path) -> None:
         (["algo"], "st", {"status"}),
         (["demo"], "--cha", {"--chaos"}),
         (["new"], "", {"strategy", "view"}),
+        (["exchange"], "acc", {"accounts"}),
+        (["exchange", "accounts"], "", {"cancel", "kill", "list", "revive"}),
+        (["exchange", "accounts", "kill"], "--ca", {"--ca-file"}),
+        (["exchange"], "--itch", {"--itch-port"}),
+        (["exchange"], "--he", {"--help"}),
+        (["exchange", "--dir", "x"], "--itch", {"--itch-port"}),
     ],
 )
 def test_commands_and_options_are_completed(words: list[str], begun: str, found: set[str]) -> None:
-    """Sub-commands that are loaded when they are named are known all the same."""
+    """Sub-commands that are loaded when they are named are known all the same, and so are those beside a default."""
     complete = ShellComplete(main, {}, "deltabook", "_DELTABOOK_COMPLETE")
     assert {item.value for item in complete.get_completions(words, begun)} == found
 
