@@ -145,6 +145,31 @@ def test_the_settings_of_one_message_stand_or_fall_together(client: Client) -> N
     assert client.rows("SHOW application_name; SHOW statement_timeout") == [["b"], ["0"]]
 
 
+def test_messages_up_to_sync_stand_or_fall_together(client: Client) -> None:
+    sent = parse("SET application_name TO 'a'") + bind() + execute()
+    hold = parse("DECLARE h CURSOR WITH HOLD FOR SELECT 1") + bind() + execute()
+    found = client.send(sent + hold + parse("SELECT nothing FROM r") + bind() + execute() + SYNC)
+    assert found[-2:] == [("S", b"application_name\0\0"), ("Z", b"I")]
+    assert client.rows("SHOW application_name") == [[""]]
+    assert client.error(query("FETCH h"))["C"] == "34000"
+    client.send(sent + hold + SYNC)
+    assert client.rows("SHOW application_name; FETCH h") == [["a"], ["1"]]
+    client.send(parse("SET application_name TO 'b'") + bind() + execute() + query("SELECT nothing"))
+    assert client.rows("SHOW application_name") == [["a"]]
+    client.send(parse("SET application_name TO 'c'") + bind() + execute() + parse("BEGIN") + bind() + execute() + SYNC)
+    client.query("ROLLBACK")
+    assert client.rows("SHOW application_name") == [["a"]]
+
+
+def test_a_held_cursor_of_a_failed_message_is_closed(client: Client) -> None:
+    client.query("DECLARE h CURSOR WITH HOLD FOR SELECT 1; SELECT nothing")
+    assert client.error(query("FETCH h"))["C"] == "34000"
+    client.query("DECLARE h CURSOR WITH HOLD FOR SELECT 1; BEGIN; ROLLBACK")
+    assert client.error(query("FETCH h"))["C"] == "34000"
+    client.query("DECLARE h CURSOR WITH HOLD FOR SELECT 1; COMMIT; SELECT nothing")
+    assert client.rows("FETCH h") == [["1"]]
+
+
 def test_parameters_of_all_kinds_come_back(client: Client) -> None:
     sql = "SELECT $1 + 1, $2, $3::date, $4, $5"
     sent = parse(sql, oids=(23, 0, 0, 17, 1016)) + bind(
