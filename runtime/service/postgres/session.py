@@ -448,7 +448,11 @@ class Session:
         if len(statement.values) != len(oids):
             raise PostgresError("42601", f"expected {len(oids)} values for {statement.name[:80]!r}, was "
                                 f"{len(statement.values)}", position=statement.begin + 1)  # fmt: skip
-        values = [typed_expression(value, oid) for value, oid in zip(statement.values, oids, strict=True)]
+        try:
+            values = [typed_expression(value, oid) for value, oid in zip(statement.values, oids, strict=True)]
+        except PostgresError as error:
+            error.position = statement.begin + 1
+            raise
         return Question(
             with_values(question, values), question.begin, (), question.epoch, question.explains, statement.begin
         )

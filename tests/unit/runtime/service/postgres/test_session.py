@@ -212,6 +212,31 @@ def test_sql_prepares_executes_and_deallocates(client: Client) -> None:
     assert (error["C"], error["P"]) == ("26000", "1")
 
 
+@pytest.mark.parametrize(
+    ("kind", "value", "expected"),
+    [
+        ("numeric[]", "'{1.5,2.123456789012345,NULL}'", "{1.500000000000000,2.123456789012345,NULL}"),
+        ("numeric[]", "'{}'", "{}"),
+        ("int[]", "'{1,NULL}'", "{1,NULL}"),
+        ("text[]", """'{"a,b",it''s}'""", """{"a,b",it's}"""),
+        ("numeric", "'1.123456789012'", "1.123456789012"),
+        ("numeric", "-1e20", "-100000000000000000000"),
+        ("numeric", "NULL", None),
+        ("bytea", r"'\x6162'", r"\x6162"),
+        ("text", "$$it's$$", "it's"),
+        ("text", "'a'::varchar", "a"),
+        ("numeric", "2.50::decimal(9,2)", "2.50"),
+    ],
+)
+def test_a_constant_of_execute_is_a_value_of_its_type(
+    client: Client, kind: str, value: str, expected: str | None
+) -> None:
+    """PostgreSQL's texts of arrays and bytes differ from DuckDB's."""
+    client.query(f"PREPARE q ({kind}) AS SELECT $1")
+    found = client.query(f"EXECUTE q ({value})")
+    assert rows_of(found) == [[expected]]
+
+
 def test_statements_of_sql_and_protocol_share_names(client: Client) -> None:
     client.query("PREPARE q AS SELECT s FROM r WHERE a = $1")
     found = client.send(bind(b"2", name="q") + execute() + SYNC)
@@ -228,6 +253,8 @@ def test_statements_of_sql_and_protocol_share_names(client: Client) -> None:
         ("EXECUTE q", "42601", "1"),
         ("SELECT 1; EXECUTE q (1, 2)", "42601", "11"),
         (" EXECUTE q ('x')", "22P02", "2"),
+        ("PREPARE b (bytea) AS SELECT $1; EXECUTE b (E'\\\\x61')", "0A000", "33"),
+        (" PREPARE n (numeric[]) AS SELECT $1; EXECUTE n ('{1,{2}}')", "0A000", "38"),
         ("EXECUTE q (now())", "42601", "12"),
         ("PREPARE q AS SELECT 1", "42P05", ""),
         ("PREPARE w AS INSERT INTO r VALUES (1); EXECUTE w", "25006", "40"),
