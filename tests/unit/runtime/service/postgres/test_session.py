@@ -237,6 +237,26 @@ def test_a_constant_of_execute_is_a_value_of_its_type(
     assert rows_of(found) == [[expected]]
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        r"SELECT '\x6162'::bytea",
+        r"SELECT '\x6162' :: BYTEA",
+        r"SELECT bytea '\x6162'",
+        r"SELECT '\x61\x62'::bytea",
+        r"SELECT '\x6162'::bytea FROM public.r WHERE a = 1",
+    ],
+)
+def test_hexadecimal_bytes_are_those_of_postgres(client: Client, sql: str) -> None:
+    r"""DuckDB reads only two digits after a \x; clients that write values into their SQL send PostgreSQL's form."""
+    assert client.rows(sql) == [[r"\x6162"]]
+
+
+def test_errors_after_hexadecimal_bytes_have_their_place(client: Client) -> None:
+    sql = r"SELECT '\x616263'::bytea, nothing FROM r"
+    assert client.error(query(sql))["P"] == str(sql.index("nothing") + 1)
+
+
 def test_statements_of_sql_and_protocol_share_names(client: Client) -> None:
     client.query("PREPARE q AS SELECT s FROM r WHERE a = $1")
     found = client.send(bind(b"2", name="q") + execute() + SYNC)
