@@ -105,8 +105,8 @@ def run(  # noqa: PLR0917 - click passes every option by name
     STRATEGY is a .py file or a built-in name: sobi, volatile_sobi, timed_sobi, market_players, market_maker.
 
     --param KEY=VALUE sets a parameter, --param risk.KEY=VALUE a limit; with several strategies, prefix the
-    name: --param sobi.KEY=VALUE. Ctrl-C and SIGTERM cancel all resting orders and end the process; SIGUSR1 is the kill
-    switch, which cancels orders and refuses new ones.
+    name: --param sobi.KEY=VALUE. Ctrl-C, SIGTERM and SIGHUP cancel all resting orders and end the process;
+    SIGUSR1 is the kill switch, which cancels orders and refuses new ones.
     """
     address(results, "--results")
     address(orders, "--orders")

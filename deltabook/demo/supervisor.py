@@ -19,7 +19,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -32,6 +32,7 @@ from deltabook.demo.errors import ChildError, DemoError, InterruptedDemoError
 from deltabook.demo.figures import DemoFigures
 from deltabook.demo.plan import PEERS_FILE, Stage
 from deltabook.demo.screen import Screen
+from deltabook.wire.process import stop_signals
 from deltabook.wire.status import Ready
 from deltabook.wire.symbols import Instrument
 
@@ -64,9 +65,6 @@ class RestartLimit:
         """Record that the child died at the age of ``lived_s`` seconds; return True if it is to be restarted."""
         self._early = self._early + 1 if lived_s < self._settled_s else 0
         return self._early <= self._most
-
-
-_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +151,8 @@ class Supervisor:
             for part in self._parts.values():
                 part.child.close()
             self._selector.close()
-            self._screen.close()
+            with suppress(OSError):  # as above, of the end of a demo whose terminal has been closed
+                self._screen.close()
         return self.figures
 
     def _start_all(self) -> None:
@@ -290,7 +289,9 @@ class Supervisor:
             self.figures.take(part.stage.role, part.child.figures, part.child.statuses)
         if self._clock() - self._drawn_at >= self._limits.tick_s:
             self._drawn_at = self._clock()
-            self._screen.draw(self.figures)
+            # A terminal that has been closed does not keep the children from a clean stop.
+            with suppress(OSError) if self._stopping or self._signals else nullcontext():
+                self._screen.draw(self.figures)
         if self._stopping:
             return
         if self._signals:
@@ -349,10 +350,11 @@ class Supervisor:
 
         def take(number: int, frame: FrameType | None) -> None:
             del frame
-            if number != signal.SIGCHLD:
+            # A terminal that is closed sends SIGHUP more than once: it is never the second signal, which hurries.
+            if number != signal.SIGCHLD and not (self._signals and number == signal.SIGHUP):
                 self._signals.append(number)
 
-        before = {number: signal.signal(number, take) for number in (*_SIGNALS, signal.SIGCHLD)}
+        before = {number: signal.signal(number, take) for number in (*stop_signals(), signal.SIGCHLD)}
         wakeup = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
         self._selector.register(reader, selectors.EVENT_READ)
         try:

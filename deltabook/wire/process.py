@@ -21,7 +21,15 @@ from zope.interface import implementer
 
 from deltabook.wire.status import Failed, Ready, Status, Stopped, write_event
 
-__all__ = ["InputEnd", "Reporter", "SupervisedProcess", "allow_files", "count_steadily", "stop_on_signals"]
+__all__ = [
+    "InputEnd",
+    "Reporter",
+    "SupervisedProcess",
+    "allow_files",
+    "count_steadily",
+    "stop_on_signals",
+    "stop_signals",
+]
 
 Figures = Callable[[], dict[str, int | float | str | None]]
 
@@ -130,18 +138,31 @@ def count_steadily(reactor: Any) -> None:
 
 
 def stop_on_signals(reactor: Any, stop: Callable[[str], None]) -> None:
-    """Call ``stop`` with the signal's name on SIGTERM and SIGINT.
+    """Call ``stop`` with the signal's name on SIGTERM, SIGINT and SIGHUP.
+
+    SIGHUP counts only as the first signal, because a terminal that is closed sends it more than once. If SIGHUP is
+    ignored already, as under ``nohup``, it stays ignored.
 
     Call this once the reactor runs, or run the reactor without signal handlers of its own. Otherwise the reactor, when
     it starts, replaces the handlers that this function has installed.
     """
+    has_stopped = False
 
     def received(number: int, frame: object) -> None:
+        nonlocal has_stopped
         del frame
-        reactor.callFromThread(stop, signal.Signals(number).name)
+        if not (has_stopped and number == signal.SIGHUP):
+            has_stopped = True
+            reactor.callFromThread(stop, signal.Signals(number).name)
 
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in stop_signals():
         signal.signal(number, received)
+
+
+def stop_signals() -> tuple[signal.Signals, ...]:
+    """Return the signals that stop a process: SIGTERM, SIGINT and, unless it is ignored, SIGHUP."""
+    is_ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    return (signal.SIGTERM, signal.SIGINT) if is_ignored else (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def allow_files(count: int) -> int:

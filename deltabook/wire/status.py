@@ -96,10 +96,14 @@ def _figure(value: float | str) -> str:
 
 
 def write_event(stream: IO[bytes], event: Event) -> None:
-    """Write one event as one line and flush it; a stream that is closed at either end is not an error."""
+    """Write one event as one line and flush it.
+
+    A stream that cannot be written is not an error: its reader has ended, its terminal is closed, or its disk is full.
+    The process continues, and stops as cleanly as with a reader.
+    """
     try:
         line = event_text(event).encode() if stream.isatty() else _encoder.encode(event)
         stream.write(line + b"\n")
         stream.flush()
-    except (BrokenPipeError, ValueError):
+    except (OSError, ValueError):
         return

@@ -61,8 +61,9 @@ def quick_python(script: Path, environ: Mapping[str, str] = os.environ) -> str:
 
 _LOGS: Final = ("output.log", "spark.log")
 _UNREACHABLE: Final = re.compile(r"(Failed to connect to master \S+)")
-_WITHOUT_INTERRUPTS: Final = ("/bin/sh", "-c", "trap '' INT; exec \"$@\"", "sh")
-"""Command prefix that ignores SIGINT, which pyspark would do between fork and exec."""
+_WITHOUT_INTERRUPTS: Final = ("/bin/sh", "-c", "trap '' INT HUP; exec \"$@\"", "sh")
+"""Command prefix that ignores the signals of a terminal, of which pyspark would ignore SIGINT between fork and exec.
+The runtime, which receives them too, ends the JVM."""
 _DEFAULT_SUBMIT: Final = "pyspark-shell"
 _EXCEPTION: Final = re.compile(r"(?:Exception|Error): (.+)")
 

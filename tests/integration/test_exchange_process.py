@@ -157,7 +157,7 @@ def test_a_taken_port_is_one_clear_line_and_exit_code_1(tmp_path: Path) -> None:
     assert "Traceback" not in second.stderr.decode()
 
 
-@pytest.mark.parametrize("how", ["SIGTERM", "SIGINT", "stdin"])
+@pytest.mark.parametrize("how", ["SIGTERM", "SIGINT", "SIGHUP", "stdin"])
 def test_a_clean_stop_says_why_and_exits_with_0(tmp_path: Path, how: str) -> None:
     with exchange(tmp_path, "--exit-with-stdin") as (process, port):
         listener = Client(port, "1,,1")

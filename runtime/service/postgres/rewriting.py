@@ -74,6 +74,8 @@ _LONG: Final = 4 * 1024
 """Length in characters above which a text is rewritten on another thread."""
 _DIALECTS: Final = ("postgres", "duckdb")
 """Dialects of questions, tried in this order: clients may use DuckDB's own syntax as well."""
+_HEXADECIMAL: Final = re.compile(r"'\\x((?:[0-9a-fA-F]{2}){2,})'")
+"""Pattern of PostgreSQL's text of two bytes or more."""
 _OPENING: Final = frozenset("([{")
 _CLOSING: Final = frozenset(")]}")
 _PREFIXES: Final = frozenset("-+~")
@@ -124,7 +126,8 @@ def rewritten(question: Question, values: Sequence[str], facts: SessionFacts, ta
     milliseconds, see `is_slow`. Raises `PostgresError` for a question that needs to be rewritten and is nested too
     deeply to be parsed.
     """
-    sql, moves = _with_values(_blanked(question.sql), question.places, values)
+    values_of = {token: values[int(token.text[1:]) - 1] for token in question.places}
+    sql, moves = _replaced(_blanked(question.sql), values_of | _bytes_of(question.sql))
     own = tokens(question.sql) if len(question.sql) <= _LONGEST and _OWN.search(question.sql) else []
     if _is_of_postgres(own):
         deepest, moved = _first_too_deep(own), None
@@ -198,7 +201,7 @@ def _columns_read(tree: Any, columns: Mapping[str, Mapping[str, str]]) -> dict[s
 
 def with_values(question: Question, values: Sequence[str]) -> str:
     """Return the SQL of the question with these expressions in place of its parameters."""
-    return _with_values(question.sql, question.places, values)[0]
+    return _replaced(question.sql, {token: values[int(token.text[1:]) - 1] for token in question.places})[0]
 
 
 def _number(node: Any) -> int:
@@ -273,15 +276,30 @@ def _blanked(sql: str) -> str:
     return "".join([*pieces, sql[at:]])
 
 
-def _with_values(
-    sql: str, places: Sequence[Token], values: Sequence[str]
-) -> tuple[str, tuple[tuple[int, int, int, int], ...]]:
+def _bytes_of(sql: str) -> dict[Token, str]:
+    """Return the strings of hexadecimal digits that are cast to bytea, each with DuckDB's form, ``\\x`` for each byte.
+
+    DuckDB would read only the first byte as digits, and the rest as text.
+    """
+    if "\\x" not in sql or "bytea" not in sql.lower():
+        return {}
+    own, forms = tokens(sql), dict[Token, str]()
+    for number, token in enumerate(own):
+        match = _HEXADECIMAL.fullmatch(token.text)
+        follows = [each.text.lower() for each in own[number + 1 : number + 3]]
+        if match and (follows == ["::", "bytea"] or (number and own[number - 1].word == "BYTEA")):
+            forms[token] = "'" + re.sub("(..)", r"\\x\1", match[1]) + "'"
+    return forms
+
+
+def _replaced(sql: str, texts: Mapping[Token, str]) -> tuple[str, tuple[tuple[int, int, int, int], ...]]:
+    """Return the SQL with these texts in place of the tokens, and the moves, see `Rewritten`."""
     pieces, at, longer, moves = list[str](), 0, 0, list[tuple[int, int, int, int]]()
-    for token in places:
-        value = values[int(token.text[1:]) - 1]
-        pieces += [sql[at : token.begin], value]
+    for token in sorted(texts, key=lambda token: token.begin):
+        text = texts[token]
+        pieces += [sql[at : token.begin], text]
         begin = token.begin + longer
-        longer += len(value) - (token.end - token.begin)
+        longer += len(text) - (token.end - token.begin)
         moves.append((begin, token.end + longer, token.begin, longer))
         at = token.end
     return "".join([*pieces, sql[at:]]), tuple(moves)

@@ -115,7 +115,7 @@ class Session:
     def _sync(self) -> None:
         has_failed, self._skips = self._skips, False
         if self._block.status == IDLE:
-            self._report(self._settings.end(commits=not has_failed).items())  # of an implicit block
+            self._end_changes(commits=not has_failed)  # of an implicit block
             self._end_block()
         self._outlet.write(messages.ready_for_query(self._block.status))
 
@@ -135,7 +135,7 @@ class Session:
         for statement in statements:
             self._block.is_implicit = len(statements) > 1  # set each time, because a COMMIT ends the implicit block
             if self._block.is_implicit:
-                self._settings.begin()
+                self._begin_changes()
             try:
                 await self._simple(self._resolved(statement))
             except (AskError, SqlError) as error:
@@ -248,6 +248,7 @@ class Session:
             raise PostgresError("55000", "expected a portal that has not run, was one that has")
         else:
             portal.is_done = True
+            self._begin_changes()
             await self._command(statement, formats=portal.formats, values=portal.values)
 
     async def _close(self, content: bytes) -> None:
@@ -325,9 +326,23 @@ class Session:
             self._outlet.write(messages.notice_response("there is already a transaction in progress", "25001"))
         else:
             self._block.status = IN_BLOCK
-            self._settings.begin()
-            self._block.begun = self._portals.all()
+            self._begin_changes()
         return statement.tag
+
+    def _begin_changes(self) -> None:
+        """Remember the settings and portals to which a rollback returns; has no effect inside of a transaction.
+
+        The messages up to Sync are a transaction, as are the statements of one simple query.
+        """
+        self._settings.begin()
+        if self._block.begun is None:
+            self._block.begun = self._portals.all()
+
+    def _end_changes(self, *, commits: bool) -> None:
+        """Keep the changes of a transaction, or undo them."""
+        if not commits and self._block.begun is not None:
+            self._portals.close_others(self._block.begun)
+        self._report(self._settings.end(commits=commits).items())
 
     def _return_to(self, state: SavedState | None) -> None:
         """Restore the settings of a savepoint, and remove the portals that are newer."""
@@ -339,9 +354,7 @@ class Session:
         if self._block.status == IDLE:
             self._outlet.write(messages.notice_response("there is no transaction in progress", "25P01"))
         commits = commits and self._block.status != FAILED
-        if not commits and self._block.begun is not None:
-            self._portals.close_others(self._block.begun)
-        self._report(self._settings.end(commits=commits).items())
+        self._end_changes(commits=commits)
         self._block.status = IDLE
         self._end_block()
         return "COMMIT" if commits else "ROLLBACK"
@@ -435,7 +448,11 @@ class Session:
         if len(statement.values) != len(oids):
             raise PostgresError("42601", f"expected {len(oids)} values for {statement.name[:80]!r}, was "
                                 f"{len(statement.values)}", position=statement.begin + 1)  # fmt: skip
-        values = [typed_expression(value, oid) for value, oid in zip(statement.values, oids, strict=True)]
+        try:
+            values = [typed_expression(value, oid) for value, oid in zip(statement.values, oids, strict=True)]
+        except PostgresError as error:
+            error.position = statement.begin + 1
+            raise
         return Question(
             with_values(question, values), question.begin, (), question.epoch, question.explains, statement.begin
         )

@@ -6,8 +6,9 @@ IDLE ──BEGIN──▶ IN_BLOCK ──error──▶ FAILED ──ROLLBACK TO
   └────────────────┴───────────────────┘
 ```
 
-The statements of one simple query message are an implicit block, which reads one version and ends with the message.
-A block or a savepoint that is rolled back also loses its settings and cursors.
+The statements of one simple query message are an implicit block, which reads one version and ends with the message. The
+messages of an extended query up to Sync are one transaction too, but each of its questions reads the newest version. A
+transaction or a savepoint that is rolled back also loses its settings and cursors.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class TransactionBlock:
         self.epoch: int | None = None
         """Epoch that all questions of the block read; None before the first question."""
         self.begun: WeakSet[Portal] | None = None
-        """Portals and cursors at BEGIN; None outside of an explicit block."""
+        """Portals and cursors at the begin of the transaction; None before its first command."""
         self._savepoints: list[SavedState] = []
 
     @property

@@ -13,6 +13,7 @@ import msgspec
 
 from runtime.service.postgres.errors import PostgresError
 from runtime.service.postgres.messages import Field
+from runtime.service.postgres.tokens import tokens, unquoted
 
 __all__ = [
     "BY_NAME",
@@ -156,16 +157,27 @@ def type_oid(name: str) -> int | None:
 
 
 def typed_expression(sql: str, oid: int) -> str:
-    """Return an expression cast to the type of this OID, or unchanged for 0.
+    """Return a constant as an expression of the type of this OID, or unchanged for 0.
 
-    Raises `PostgresError` for an unknown type.
+    The text of a string is read as a value of the type, as `literal` does, because PostgreSQL's texts of arrays and
+    bytes differ from DuckDB's. Raises `PostgresError` for an unknown type, and for a text that is not of the type.
     """
     element, kind = _BY_ARRAY_OID.get(oid), BY_OID.get(oid)
     if not oid:
         return f"({sql})"
     if element is None and kind is None:
         raise PostgresError("0A000", f"expected a parameter of a known type, was one of OID {oid}")
+    own = tokens(sql)
+    if len(own) == 1 and own[0].kind == "string":
+        if sql[0] in "'$":
+            return literal(unquoted(own[0]).encode(), oid, is_binary=False)
+        if sql[0] in "eEuU" and (kind is None or kind.name == "bytea"):
+            name = kind.name if kind is not None else "array"
+            raise PostgresError("0A000", f"expected '…' or $$…$$ as the text of a {name}, was {sql[:80]}")
     if kind is not None and kind.name == "numeric":
+        number = "".join(token.text for token in own)
+        if _NUMBER.fullmatch(number):
+            return literal(number.encode(), oid, is_binary=False)
         return f"({sql})"  # not cast, because DuckDB's DECIMAL would round it
     duckdb = f"{element.duckdb}[]" if element is not None else kind.duckdb if kind is not None else ""
     return f"CAST({sql} AS {duckdb})"

@@ -43,6 +43,10 @@ _PARTS_WITH_OWN_NAME: Final = ("right", "child")
 """Parts of a node of WITH that can use the name of its table: the recursive side, and the query after MATERIALIZED."""
 _NO_PLACE: Final = 2**63
 """Least value of ``query_location`` that stands for no place."""
+_OPEN_PIVOT: Final = (
+    "expected PIVOT … ON column IN (values), as the columns of an answer are fixed before rows are read, "
+    "was PIVOT without IN"
+)
 _AS_OF: Final = ("AS", "OF", "EPOCH")
 """Words before the epoch at the end of a question."""
 
@@ -96,6 +100,8 @@ def checked(sql: str, connection: duckdb.DuckDBPyConnection) -> CheckedQuestion:
     if len(statements) != 1:
         raise SqlError(f"expected one SELECT, was {len(statements) or 'no'} statements", file=_NAME)
     kind = statements[0].type.name
+    if kind == "MULTI":  # DuckDB splits such a PIVOT into a CREATE TYPE of the values that it finds, and a SELECT
+        raise _error(sql, _OPEN_PIVOT, 0)
     if kind != "SELECT":
         raise _error(sql, f"expected a SELECT, was {kind}", 0)
     ((text,),) = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [sql]).fetchall()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -268,6 +269,35 @@ def test_a_signal_stops_the_demo_cleanly(tmp_path: Path, number: signal.Signals)
     assert interrupted.value.signal_number == number
     assert order.read_text().split() == ["algo", "exchange", "runtime"]
     assert signal.getsignal(number) == before
+    assert_gone(pids(screen.lines))
+
+
+def test_a_closed_terminal_stops_the_demo_cleanly(tmp_path: Path) -> None:
+    """A terminal that is closed sends SIGHUP more than once, and can no longer be written."""
+
+    class Closing(Recorder):
+        def draw(self, figures: DemoFigures) -> None:
+            super().draw(figures)
+            if self.is_lost:
+                raise OSError(errno.EIO, "Input/output error")
+
+        def close(self) -> None:
+            raise OSError(errno.EIO, "Input/output error")
+
+        is_lost = False
+
+    def hang_up(line: str) -> None:
+        if line.startswith("first view update"):
+            screen.is_lost = True
+            os.kill(os.getpid(), signal.SIGHUP)
+            os.kill(os.getpid(), signal.SIGHUP)
+
+    screen = Closing(hang_up)
+    order = tmp_path / "order"
+    limits = DemoTimeouts(ready_s=60, first_update_s=60, stop_s=30, kill_s=30, tick_s=0)
+    with pytest.raises(InterruptedDemoError):
+        supervisor(tmp_path, stages("order", "order", "order", order), screen, seconds=60, limits=limits).run()
+    assert order.read_text().split() == ["algo", "exchange", "runtime"]
     assert_gone(pids(screen.lines))
 
 

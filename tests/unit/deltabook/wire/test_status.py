@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 
@@ -37,3 +38,24 @@ def test_a_reader_that_is_gone_is_no_error() -> None:
     pipe = io.BytesIO()
     pipe.close()
     write_event(pipe, Stopped("algo", "SIGINT"))
+
+
+def test_a_stream_that_cannot_be_written_is_no_error() -> None:
+    """A terminal that has hung up and a full disk must not keep a process from its clean stop."""
+    ours, theirs = os.openpty()
+    with os.fdopen(theirs, "wb", buffering=0) as terminal:
+        os.close(ours)
+        write_event(terminal, Stopped("algo", "SIGHUP"))
+    full = io.BufferedWriter(FullDisk())
+    write_event(full, Stopped("algo", "SIGTERM"))
+    write_event(full, Stopped("algo", "SIGTERM"))
+
+
+class FullDisk(io.RawIOBase):
+    """A file on a full disk."""
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")

@@ -145,6 +145,31 @@ def test_the_settings_of_one_message_stand_or_fall_together(client: Client) -> N
     assert client.rows("SHOW application_name; SHOW statement_timeout") == [["b"], ["0"]]
 
 
+def test_messages_up_to_sync_stand_or_fall_together(client: Client) -> None:
+    sent = parse("SET application_name TO 'a'") + bind() + execute()
+    hold = parse("DECLARE h CURSOR WITH HOLD FOR SELECT 1") + bind() + execute()
+    found = client.send(sent + hold + parse("SELECT nothing FROM r") + bind() + execute() + SYNC)
+    assert found[-2:] == [("S", b"application_name\0\0"), ("Z", b"I")]
+    assert client.rows("SHOW application_name") == [[""]]
+    assert client.error(query("FETCH h"))["C"] == "34000"
+    client.send(sent + hold + SYNC)
+    assert client.rows("SHOW application_name; FETCH h") == [["a"], ["1"]]
+    client.send(parse("SET application_name TO 'b'") + bind() + execute() + query("SELECT nothing"))
+    assert client.rows("SHOW application_name") == [["a"]]
+    client.send(parse("SET application_name TO 'c'") + bind() + execute() + parse("BEGIN") + bind() + execute() + SYNC)
+    client.query("ROLLBACK")
+    assert client.rows("SHOW application_name") == [["a"]]
+
+
+def test_a_held_cursor_of_a_failed_message_is_closed(client: Client) -> None:
+    client.query("DECLARE h CURSOR WITH HOLD FOR SELECT 1; SELECT nothing")
+    assert client.error(query("FETCH h"))["C"] == "34000"
+    client.query("DECLARE h CURSOR WITH HOLD FOR SELECT 1; BEGIN; ROLLBACK")
+    assert client.error(query("FETCH h"))["C"] == "34000"
+    client.query("DECLARE h CURSOR WITH HOLD FOR SELECT 1; COMMIT; SELECT nothing")
+    assert client.rows("FETCH h") == [["1"]]
+
+
 def test_parameters_of_all_kinds_come_back(client: Client) -> None:
     sql = "SELECT $1 + 1, $2, $3::date, $4, $5"
     sent = parse(sql, oids=(23, 0, 0, 17, 1016)) + bind(
@@ -187,6 +212,51 @@ def test_sql_prepares_executes_and_deallocates(client: Client) -> None:
     assert (error["C"], error["P"]) == ("26000", "1")
 
 
+@pytest.mark.parametrize(
+    ("kind", "value", "expected"),
+    [
+        ("numeric[]", "'{1.5,2.123456789012345,NULL}'", "{1.500000000000000,2.123456789012345,NULL}"),
+        ("numeric[]", "'{}'", "{}"),
+        ("int[]", "'{1,NULL}'", "{1,NULL}"),
+        ("text[]", """'{"a,b",it''s}'""", """{"a,b",it's}"""),
+        ("numeric", "'1.123456789012'", "1.123456789012"),
+        ("numeric", "-1e20", "-100000000000000000000"),
+        ("numeric", "NULL", None),
+        ("bytea", r"'\x6162'", r"\x6162"),
+        ("text", "$$it's$$", "it's"),
+        ("text", "'a'::varchar", "a"),
+        ("numeric", "2.50::decimal(9,2)", "2.50"),
+    ],
+)
+def test_a_constant_of_execute_is_a_value_of_its_type(
+    client: Client, kind: str, value: str, expected: str | None
+) -> None:
+    """PostgreSQL's texts of arrays and bytes differ from DuckDB's."""
+    client.query(f"PREPARE q ({kind}) AS SELECT $1")
+    found = client.query(f"EXECUTE q ({value})")
+    assert rows_of(found) == [[expected]]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        r"SELECT '\x6162'::bytea",
+        r"SELECT '\x6162' :: BYTEA",
+        r"SELECT bytea '\x6162'",
+        r"SELECT '\x61\x62'::bytea",
+        r"SELECT '\x6162'::bytea FROM public.r WHERE a = 1",
+    ],
+)
+def test_hexadecimal_bytes_are_those_of_postgres(client: Client, sql: str) -> None:
+    r"""DuckDB reads only two digits after a \x; clients that write values into their SQL send PostgreSQL's form."""
+    assert client.rows(sql) == [[r"\x6162"]]
+
+
+def test_errors_after_hexadecimal_bytes_have_their_place(client: Client) -> None:
+    sql = r"SELECT '\x616263'::bytea, nothing FROM r"
+    assert client.error(query(sql))["P"] == str(sql.index("nothing") + 1)
+
+
 def test_statements_of_sql_and_protocol_share_names(client: Client) -> None:
     client.query("PREPARE q AS SELECT s FROM r WHERE a = $1")
     found = client.send(bind(b"2", name="q") + execute() + SYNC)
@@ -203,6 +273,8 @@ def test_statements_of_sql_and_protocol_share_names(client: Client) -> None:
         ("EXECUTE q", "42601", "1"),
         ("SELECT 1; EXECUTE q (1, 2)", "42601", "11"),
         (" EXECUTE q ('x')", "22P02", "2"),
+        ("PREPARE b (bytea) AS SELECT $1; EXECUTE b (E'\\\\x61')", "0A000", "33"),
+        (" PREPARE n (numeric[]) AS SELECT $1; EXECUTE n ('{1,{2}}')", "0A000", "38"),
         ("EXECUTE q (now())", "42601", "12"),
         ("PREPARE q AS SELECT 1", "42P05", ""),
         ("PREPARE w AS INSERT INTO r VALUES (1); EXECUTE w", "25006", "40"),

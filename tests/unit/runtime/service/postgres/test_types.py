@@ -120,7 +120,8 @@ def test_an_array_of_decimals_is_not_rounded(values: bytes, is_binary: bool) -> 
 def test_casts_are_applied_except_to_decimals_and_unknowns() -> None:
     assert typed_expression("'1'", 20) == "CAST('1' AS BIGINT)"
     assert typed_expression("NULL", 1016) == "CAST(NULL AS BIGINT[])"
-    assert typed_expression("1.25", 1700) == "(1.25)"
+    assert typed_expression("1.25", 1700) == "CAST('1.25' AS DECIMAL(38, 2))"
+    assert typed_expression("1.25::DOUBLE", 1700) == "(1.25::DOUBLE)"
     assert typed_expression("'x'", 0) == "('x')"
     with pytest.raises(PostgresError, match="was one of OID 999999"):
         typed_expression("1", 999_999)

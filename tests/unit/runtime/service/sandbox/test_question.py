@@ -51,6 +51,7 @@ def test_what_is_read(connection: duckdb.DuckDBPyConnection, sql: str, names: tu
         ("", "question: expected one SELECT, was no statements"),
         ("SELECT 1; SELECT 2", "question: expected one SELECT, was 2 statements"),
         ("COPY bids TO 'x.csv'", "question:1:1: expected a SELECT, was COPY"),
+        ("PIVOT bids ON symbol USING SUM(volume)", "question:1:1: expected PIVOT … ON column IN (values), as the"),
         ("ATTACH 'x.db'", "question:1:1: expected a SELECT, was ATTACH"),
         ("INSTALL httpfs", "question:1:1: expected a SELECT, was LOAD"),
         ("LOAD httpfs", "question:1:1: expected a SELECT, was LOAD"),
