@@ -38,6 +38,11 @@ __all__ = ["command"]
 
 _JSON: Final = msgspec.json.Encoder(decimal_format="number")
 _NO_FILE: Final = "query"
+_WITHOUT_EFFECT: Final = {
+    "duplicate_orders": "they add an order whose id is live",
+    "bad_volumes": "their volume is not above 0",
+}
+"""Counter of an `orderbook` → why the messages that it counts have no effect."""
 """Name that stands for a file's name in messages about the SQL of ``--sql``, which is in no file."""
 
 _files = click.argument(
@@ -186,6 +191,9 @@ def run(
             + (f", {unknown} refer to orders that are not live" if unknown is not None else ""),
             err=True,
         )
+        for counter, reason in _WITHOUT_EFFECT.items():
+            if count := counts.counters.get(counter):
+                click.echo(f"{count} messages had no effect: {reason}", err=True)
         if off_scale := counts.counters.get("off_scale"):
             click.echo(f"{off_scale} prices or volumes were truncated to whole ticks or lots", err=True)
         if counts.nulled:

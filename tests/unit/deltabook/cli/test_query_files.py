@@ -88,3 +88,18 @@ def test_a_file_without_views_is_not_explained(tmp_path: Path, name: str, reason
     (tmp_path / "empty.sql").touch()
     done = CliRunner().invoke(main, ["query", "explain", str(tmp_path / name)])
     assert (done.exit_code, done.stdout, reason in done.stderr) == (1, "", True)
+
+
+def test_messages_without_effect_are_counted_in_the_summary(tmp_path: Path) -> None:
+    (tmp_path / "trace.csv").write_text("1,7,B,5,100\n2,7,B,6,100\n3,8,B,0,100\n4,9,E,1,100\n")
+    (tmp_path / "q.sql").write_text(
+        "CREATE STREAM bids(t FLOAT, id INT, broker_id INT, volume FLOAT, price FLOAT) FROM FILE 'trace.csv'"
+        " LINE DELIMITED orderbook (book := 'bids');\n"
+        "CREATE VIEW lots AS SELECT SUM(volume) AS lots FROM bids;\n"
+    )
+    done = CliRunner().invoke(main, ["query", "run", "--lane", "express", "--json", str(tmp_path / "q.sql")])
+    assert (done.exit_code, json.loads(done.stdout)["rows"]) == (0, [[5]])
+    assert done.stderr.splitlines()[1:3] == [
+        "1 messages had no effect: they add an order whose id is live",
+        "1 messages had no effect: their volume is not above 0",
+    ]
