@@ -71,6 +71,7 @@ def counted(table: pa.Table | None) -> Counter[Any]:
     lists = [column.to_pylist() for column in table.columns]
     found = [(tuple(row), weight) for *row, weight in zip(*lists, strict=True)]
     assert len(dict(found)) == len(found), "one row of a kind"
+    assert all(weight for _, weight in found), "a counter equals one that has the same row no times"
     return Counter(dict(found))
 
 
