@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import count, islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -176,24 +175,25 @@ def _parquet_batches(path: Path, wanted: Sequence[str]) -> Iterator[tuple[Sequen
 def _csv_batches(
     path: Path, present: Sequence[str], wanted: Sequence[str], bad: Callable[[int, RecordError], None]
 ) -> Iterator[tuple[Sequence[int], list[Any]]]:
+    first = 2  # number of the block's first line; the header is line 1
     left_out: set[int] = set()
 
     def leave_out(row: csv.InvalidRow) -> str:
-        left_out.add(row.number)
+        number = first + row.number - 1
+        left_out.add(number)
         bad(
-            row.number,
+            number,
             RecordError(
                 f"expected {row.expected_columns} fields, was {row.actual_columns} in {row.text[:100].encode(_BYTES)!r}"
             ),
         )
         return "skip"
 
-    with open_recorded(path) as raw:
-        reader = csv.open_csv(
-            raw,
-            csv.ReadOptions(
-                block_size=_BLOCK_BYTES, use_threads=False, column_names=list(present), skip_rows=1, encoding=_BYTES
-            ),
+    for block in _blocks(path):
+        left_out.clear()
+        table = csv.read_csv(
+            pa.BufferReader(block if block.isascii() else block.decode(_BYTES).encode()),
+            csv.ReadOptions(block_size=len(block) * 2, use_threads=False, column_names=list(present)),
             # Blank lines are read, so that the lines after them keep their numbers. A quote is read as a character: a
             # damaged line whose quote has no end would take the lines after it with it.
             csv.ParseOptions(
@@ -204,10 +204,30 @@ def _csv_batches(
                 strings_can_be_null=True, null_values=[""], quoted_strings_can_be_null=True,
             ),
         )  # fmt: skip
-        lines = count(2)
-        for batch in reader:
-            numbers = list(islice((line for line in lines if line not in left_out), batch.num_rows))
-            yield numbers, [_decoded(batch.column(name)) for name in wanted]
+        after = first + table.num_rows + len(left_out)
+        numbers = [number for number in range(first, after) if number not in left_out]
+        yield numbers, [_decoded(table.column(name)) for name in wanted]
+        first = after
+
+
+def _blocks(path: Path) -> Iterator[bytes]:
+    """Yield the lines after the first one in blocks of whole lines.
+
+    Arrow's own reader of blocks drops a Python file in a thread of its own, and aborts the process if Python ends then.
+    """
+    rest = b""
+    with open_recorded(path) as file:
+        file.readline(_HEADER_BYTES)
+        while data := file.read(_BLOCK_BYTES):
+            data = rest + data
+            end = data.rfind(b"\n") + 1
+            rest = data[end:]
+            if end:
+                yield data[:end]
+            elif len(rest) > _BLOCK_BYTES:
+                raise ReplayFileError(f"expected lines of at most {_BLOCK_BYTES} bytes, was a longer one, at {path}")
+    if rest:
+        yield rest
 
 
 def _decoded(column: Any) -> Any:

@@ -16,7 +16,7 @@ from pyarrow import parquet
 from deltabook.wire.symbols import Instrument
 from exchange_server.errors import ExchangeConfigurationError, ReplayFileError
 from exchange_server.matching import Market, MarketRules, Now, Recorded
-from exchange_server.replay import DepthLoader, PriceLoader, Record, open_recording
+from exchange_server.replay import DepthLoader, PriceLoader, Record, _tables, open_recording
 from tests.harness.examples import examples
 
 DEPTH = "exchange,symbol,timestamp,local_timestamp,is_snapshot,side,price,amount"
@@ -242,3 +242,31 @@ def test_a_bar_is_four_prices_within_it(tmp_path: Path) -> None:
     assert {volume for _, _, volume in quotes} == {100, 2}
     assert loader.errors == 2
     assert [r.position for r in records] == list(range(1, len(records) + 1))
+
+
+@pytest.mark.parametrize("block_bytes", [8, 13, 64, 4096])
+def test_rows_and_bad_lines_keep_their_numbers_in_blocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block_bytes: int
+) -> None:
+    monkeypatch.setattr(_tables, "_BLOCK_BYTES", block_bytes)
+    lines = ["1,2", "3", "4", "5,6,7", "", "8,\xe9", "9,10"]
+    path = tmp_path / "rows.csv"
+    path.write_bytes("\n".join(["a,b", *lines]).encode("latin-1"))
+    bad: list[int] = []
+    rows = dict(_tables.table_rows(path, ["a", "b"], lambda number, _: bad.append(number)))
+    assert rows == {2: ("1", "2"), 6: (None, None), 7: ("8", "\ufffd"), 8: ("9", "10")}
+    assert bad == [3, 4, 5]
+
+
+def test_a_header_without_a_line_end_has_no_rows(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("a,b")
+    assert list(_tables.table_rows(path, ["a"], lambda *_: None)) == []
+
+
+def test_a_line_longer_than_a_block_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_tables, "_BLOCK_BYTES", 8)
+    path = tmp_path / "rows.csv"
+    path.write_text("a,b\n" + "1" * 40 + ",2\n")
+    with pytest.raises(ReplayFileError, match="expected lines of at most 8 bytes"):
+        list(_tables.table_rows(path, ["a"], lambda *_: None))
