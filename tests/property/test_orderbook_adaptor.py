@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from runtime.native.cache import KernelCache
 from runtime.relations import DBTOASTER, FEED, ITCH, KERNEL_SOURCE, Dialect, Messages, OrderBookAdaptor
-from runtime.state import MemoryStore, ObjectSpace, chains
+from runtime.state import MemoryStore, ObjectSpace, chains, decode_run
 from tests.harness.examples import examples
 
 SYMBOLS = ("A", "B")
@@ -199,6 +199,19 @@ def _sweeps() -> Iterator[None]:
     """Chains of a few runs are compacted already, in two saves."""
     with patch.object(chains, "_SMALLEST_BASE_BYTES", 1), patch.object(chains, "_LEAST_SWEPT", 40):
         yield
+
+
+def test_a_sweep_passes_by_no_live_order() -> None:
+    adaptor = OrderBookAdaptor(ObjectSpace(MemoryStore()), "book", FEED)
+    symbols = adaptor.symbols.encode(pa.array(SYMBOLS))
+    adaptor.apply(messages(1, [(number, "B", 5, 7, 0) for number in range(100)], symbols))
+    orders, swept = adaptor._orders, list[int]()
+    orders.save()
+    start: int | None = 0
+    while start is not None:
+        run, start = orders.save_swept(start, 7, 2)
+        swept += decode_run(run.encode(), "live orders").column(0).to_pylist()
+    assert sorted(swept) == list(range(100))
 
 
 @pytest.mark.parametrize("tier", ["interpreted", "compiled"])

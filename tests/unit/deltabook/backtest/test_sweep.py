@@ -39,6 +39,11 @@ def test_a_grid_has_a_limit_and_different_parameters() -> None:
         points_of([])
 
 
+def test_each_value_of_a_point_belongs_to_its_axis() -> None:
+    sweep = Sweep(CONFIG, [parse_axis("replace_ticks=1,3"), parse_axis("lots=5,7")])
+    assert sweep.config_of(("3", "5")).parameters == ("replace_ticks=3", "lots=5")
+
+
 def test_a_point_is_the_backtest_of_its_parameters(tmp_path: Path) -> None:
     sweep = Sweep(CONFIG, [parse_axis("replace_ticks=1,3")])
     point = run_point(sweep.config_of(("3",)), 2, ("3",), str(tmp_path))
