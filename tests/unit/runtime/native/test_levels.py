@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from runtime.native import structures
@@ -93,6 +93,7 @@ def applied(held: Counter[tuple[int, int]], rows: list[Row]) -> list[Row]:
 
 @settings(max_examples=examples(150), deadline=None)
 @given(st.lists(st.lists(ROW, min_size=1, max_size=60), max_size=6), st.sets(st.integers(0, 5)))
+@example([[(0, 5, 1), (0, 9, 1), (0, 2, 1), (0, 5, -1)]], set())  # a node that leaves has a child and is not the root
 def test_least_keys_are_those_of_a_dictionary(kernels: KernelCache, batches: list[list[Row]], loaded: set[int]) -> None:
     held: Counter[tuple[int, int]] = Counter()
     with patch.object(structures, "_SMALL", 1):
