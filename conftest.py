@@ -6,6 +6,7 @@ Doctests are collected only from modules that contain an example, so that other 
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Generator
 from importlib import import_module
 from pathlib import Path
@@ -22,6 +23,9 @@ ROOT: Final = Path(__file__).parent
 PACKAGES: Final = frozenset({"algo_engine", "deltabook", "exchange_server", "runtime"})
 SLOW_TIMEOUT_S: Final = 900
 """Time limit in seconds of a slow test that states none; long enough on a busy machine."""
+
+# Processes ignore SIGHUP where it is ignored when they start, as under nohup; the tests send it.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # Deadlines measure the machine, not the code.
 settings.register_profile("deltabook", max_examples=EXAMPLES, deadline=None, print_blob=True)
