@@ -38,12 +38,12 @@ __all__ = ["command"]
 
 _JSON: Final = msgspec.json.Encoder(decimal_format="number")
 _NO_FILE: Final = "query"
+"""Name that stands for a file's name in messages about the SQL of ``--sql``, which is in no file."""
 _WITHOUT_EFFECT: Final = {
     "duplicate_orders": "they add an order whose id is live",
-    "bad_volumes": "their volume is not above 0",
+    "bad_volumes": "their volume is not from 1 to 2^62",
 }
 """Counter of an `orderbook` → why the messages that it counts have no effect."""
-"""Name that stands for a file's name in messages about the SQL of ``--sql``, which is in no file."""
 
 _files = click.argument(
     "files",

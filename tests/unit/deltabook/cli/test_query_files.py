@@ -101,5 +101,5 @@ def test_messages_without_effect_are_counted_in_the_summary(tmp_path: Path) -> N
     assert (done.exit_code, json.loads(done.stdout)["rows"]) == (0, [[5]])
     assert done.stderr.splitlines()[1:3] == [
         "1 messages had no effect: they add an order whose id is live",
-        "1 messages had no effect: their volume is not above 0",
+        "1 messages had no effect: their volume is not from 1 to 2^62",
     ]
